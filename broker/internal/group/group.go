@@ -1,0 +1,2 @@
+// Package group decides what consumer groups do.
+package group
