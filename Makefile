@@ -1,0 +1,63 @@
+# Every target works from a fresh clone, installs nothing outside this folder and needs no root; interop and versus say
+# what they install themselves.
+SHELL := /bin/bash
+GO ?= go
+BIN := bin/tidemark
+SUITE ?= quick
+OUT ?= run-$(shell date -u +%Y%m%d-%H%M%S)
+FUZZTIME ?= 30s
+ROUNDS ?= 50
+
+# The race detector needs a C compiler; without one the tests run all the same and say so.
+CC_FOUND := $(shell command -v $${CC:-cc} 2>/dev/null)
+
+.PHONY: help build bench test race lint fmt interop versus fuzz soak crash stress-new clean
+.DEFAULT_GOAL := help
+
+help: ## what can be made
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## bin/tidemark, one static binary
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) .
+
+bench: build ## the main job: the quick suite on an embedded broker, ends with the path of an HTML report
+	./$(BIN) bench run $(SUITE) --out $(OUT)
+
+test: ## every test that needs only Go, with assertions on; then the race detector where there is a C compiler
+	$(GO) test -tags invariants ./...
+ifeq ($(CC_FOUND),)
+	@echo "no C compiler found: the race detector did not run"
+else
+	$(GO) test -race -short ./core/... ./broker/internal/... ./loadgen/... ./profiles/...
+endif
+
+lint: ## gofmt, vet, staticcheck at its pinned version, scripts/tidy
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt differs, run make fmt:"; echo "$$out"; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags invariants ./...
+	@mkdir -p bin
+	$(GO) -C scripts/tools build -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+	./bin/staticcheck -checks 'all,-ST1000,-ST1003,-ST1016' ./...
+	$(GO) test -count=1 ./scripts/tidy
+
+fmt: ## gofmt every file
+	gofmt -w $$(git ls-files '*.go')
+
+interop: build ## clients of other languages and Apache Kafka's own tools against the broker (installs them itself)
+	scripts/interop/run
+
+fuzz: ## every fuzz target for FUZZTIME each
+	scripts/fuzz $(FUZZTIME)
+
+crash: build ## ROUNDS of kill -9 under acks=all traffic: nothing acknowledged may be lost
+	TIDEMARK_CRASH_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 0 -run 'TestKill' -v ./broker/e2e
+
+soak: build ## ten minutes of mixed load with restarts, memory and data checked
+	TIDEMARK_SOAK=10m $(GO) test -count=1 -timeout 0 -run 'TestSoak' -v ./broker/e2e
+
+stress-new: ## each test added since main~1 a hundred times
+	scripts/stress-new
+
+clean:
+	rm -rf bin
