@@ -1,0 +1,33 @@
+package vfs
+
+// GateLimit is how many blocking file calls run at once on one log folder (BROKER 2): a stalled disk then parks
+// goroutines here and not threads in the kernel, of which Go allows 10,000.
+const GateLimit = 64
+
+// Gate is a counting semaphore around calls that may block. The zero value is not usable; a nil Gate lets all pass.
+type Gate struct{ slots chan struct{} }
+
+// NewGate returns a gate that lets n calls in at a time.
+func NewGate(n int) *Gate { return &Gate{slots: make(chan struct{}, n)} }
+
+// Enter waits for a slot.
+func (g *Gate) Enter() {
+	if g != nil {
+		g.slots <- struct{}{}
+	}
+}
+
+// Leave gives the slot back.
+func (g *Gate) Leave() {
+	if g != nil {
+		<-g.slots
+	}
+}
+
+// InUse says how many calls are inside right now.
+func (g *Gate) InUse() int {
+	if g == nil {
+		return 0
+	}
+	return len(g.slots)
+}
