@@ -1,0 +1,135 @@
+package store
+
+import (
+	"math"
+
+	"github.com/tidemark/tidemark/bench/stats"
+	"github.com/tidemark/tidemark/loadgen/result"
+)
+
+// Metric is one figure that a run offers to comparisons.
+type Metric struct {
+	Name      string // "ack p99", stable: used in exports and addresses
+	Unit      string // of Value: "ms", "MB/s", "records/s", "CPU-s/GB", "us CPU/request"
+	Direction stats.Direction
+	Kind      Kind // the kind of cell that has it; "" for both
+	Gated     bool // in the gate by default (METHOD 6)
+	Cost      bool // leaves the ratios with marks of memory and ceilings
+	Value     func(*Run) (float64, bool)
+}
+
+// Metrics returns the metrics in the order in which tables show them. Percentiles are in milliseconds and exist where
+// they are neither censored nor unsupported (fewer than 10 records above).
+func Metrics() []Metric {
+	return []Metric{
+		{Name: "ack p50", Unit: "ms", Direction: stats.LowerIsBetter, Kind: Latency, Value: percentile(result.Ack, 50)},
+		{Name: "ack p99", Unit: "ms", Direction: stats.LowerIsBetter, Kind: Latency, Value: percentile(result.Ack, 99)},
+		{Name: "ack p99.9", Unit: "ms", Direction: stats.LowerIsBetter, Kind: Latency, Value: percentile(result.Ack, 99.9)},
+		{Name: "delivery p50", Unit: "ms", Direction: stats.LowerIsBetter, Kind: Latency, Value: percentile(result.Delivery, 50)},
+		{Name: "delivery p99", Unit: "ms", Direction: stats.LowerIsBetter, Kind: Latency, Value: percentile(result.Delivery, 99)},
+		{Name: "delivery p99.9", Unit: "ms", Direction: stats.LowerIsBetter, Kind: Latency, Value: percentile(result.Delivery, 99.9)},
+		{Name: "throughput", Unit: "MB/s", Direction: stats.HigherIsBetter, Kind: Capacity, Cost: true, Value: throughput},
+		{Name: "records", Unit: "records/s", Direction: stats.HigherIsBetter, Kind: Capacity, Cost: true, Value: recordRate},
+		{Name: "CPU per GB", Unit: "CPU-s/GB", Direction: stats.LowerIsBetter, Gated: true, Cost: true, Value: cpuPerGB},
+		{Name: "CPU per request", Unit: "us", Direction: stats.LowerIsBetter, Gated: true, Cost: true, Value: cpuPerRequest},
+		{Name: "calls per record", Unit: "calls", Direction: stats.LowerIsBetter, Cost: true, Value: callsPerRecord},
+	}
+}
+
+// MetricNamed returns the metric of a name.
+func MetricNamed(name string) (Metric, bool) {
+	for _, m := range Metrics() {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return Metric{}, false
+}
+
+// Of returns the metric's value in a run that may enter comparisons: status OK, kind fitting, no mark that takes it
+// out. ok is false for every other run.
+func (m Metric) Of(d *Data, r *Run) (v float64, ok bool) {
+	c := d.Cell(r.Cell)
+	if c == nil || !r.Countable() || m.Kind != "" && m.Kind != c.Kind {
+		return 0, false
+	}
+	if m.Cost && (r.Marked(MarkFreshMemory) && c.Kind == Capacity || r.Marked(MarkCeilingMoved)) {
+		return 0, false
+	}
+	v, ok = m.Value(r)
+	return v, ok && !math.IsNaN(v) && !math.IsInf(v, 0)
+}
+
+// Values returns the metric's values over a cell's runs that count.
+func (m Metric) Values(d *Data, cell int) []float64 {
+	var out []float64
+	for _, r := range d.RunsOf(cell) {
+		if v, ok := m.Of(d, r); ok {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Countable reports whether the run may enter ratios, noise and verdicts at all.
+func (r *Run) Countable() bool {
+	return r.Status == OK && r.Result != nil && !r.Marked(MarkProfiled)
+}
+
+// Marked reports whether the run carries the mark.
+func (r *Run) Marked(mark string) bool {
+	for _, m := range r.Marks {
+		if m == mark {
+			return true
+		}
+	}
+	return false
+}
+
+func percentile(clock string, p float64) func(*Run) (float64, bool) {
+	return func(r *Run) (float64, bool) {
+		l, ok := r.Result.Clocks[clock]
+		if !ok || !l.Sound {
+			return 0, false
+		}
+		q, ok := l.At(p)
+		if !ok || q.Censored || l.Count == 0 || p > 50 && q.Above < 10 {
+			return 0, false
+		}
+		return float64(q.Nanos) / 1e6, true
+	}
+}
+
+func throughput(r *Run) (float64, bool) {
+	v := r.Result.Produce.BytesPerSec / 1e6
+	return v, v > 0
+}
+
+func recordRate(r *Run) (float64, bool) {
+	v := r.Result.Produce.RecordsPerSec
+	return v, v > 0
+}
+
+func cpuPerGB(r *Run) (float64, bool) {
+	bytes := r.Result.Ends.AckedBytes
+	if r.Target.Process == nil || bytes <= 0 {
+		return 0, false
+	}
+	return float64(r.Target.Process.CPUNanos) / float64(bytes), true
+}
+
+func cpuPerRequest(r *Run) (float64, bool) {
+	requests := r.Result.Produce.Batches.Requests + r.Result.Consume.Fetches
+	if r.Target.Process == nil || requests <= 0 {
+		return 0, false
+	}
+	return float64(r.Target.Process.CPUNanos) / 1e3 / float64(requests), true
+}
+
+func callsPerRecord(r *Run) (float64, bool) {
+	p := r.Target.Process
+	if p == nil || p.ReadCalls == nil || p.WriteCalls == nil || r.Result.Ends.Acked <= 0 {
+		return 0, false
+	}
+	return float64(*p.ReadCalls+*p.WriteCalls) / float64(r.Result.Ends.Acked), true
+}

@@ -1,0 +1,212 @@
+// Package store is the folder of a bench run: plain files that a person can read, one folder a cell.
+//
+//	DIR/
+//	  plan.json              Plan: suite, seed, cells and the order of the runs, written before the first run
+//	  suite.yaml             the suite as it was given
+//	  host.json              host.Fingerprint and ceilings, as they were before the first run
+//	  status.json            Status: running, finished or interrupted; found capacity and fixed rate; rewritten often
+//	  report.html report.md  written by bench/report
+//	  cells/
+//	    007-linger=5ms/      one folder a cell: its number and name
+//	      rep-1/             one repeat, whole or not there: it is filled as rep-1.partial and renamed when complete
+//	        cell.yaml        the workload exactly as `tidemark load --workload` was given it
+//	        result.json      result.Result, written by the load process, with its .hlog files beside it
+//	        run.json         Run: status, marks, the target's counters, memory before and after, ceilings
+//	        load.log         the load process's stderr;  target.log the target's since its start
+//	        profiles/        pprof files, where some were taken
+//
+// A rep-K folder, once there, is never written again: a resumed run skips it and leaves it byte for byte. The package
+// computes nothing; metrics.go only names what one run offers to comparisons. It is not safe for two writers.
+package store
+
+import (
+	"time"
+
+	"github.com/tidemark/tidemark/loadgen/result"
+)
+
+// Schema is the version of plan.json, status.json and run.json that this build writes. It reads all from 1 on.
+const Schema = 1
+
+// Kind is the one question of a cell (METHOD 1).
+type Kind string
+
+// The kinds of cells. Their results never share a table.
+const (
+	Capacity Kind = "capacity" // closed loop: throughput and cost, no latency
+	Latency  Kind = "latency"  // open loop at a stated rate: latency and cost
+)
+
+// Role says what a cell is for in its suite.
+type Role string
+
+// The roles of cells.
+const (
+	Probe    Role = "probe"    // capacity of the baseline, run first; the ladder's rates come from it
+	Baseline Role = "baseline" // the baseline at the fixed rate; drift monitor and A/A at once
+	Ladder   Role = "ladder"   // the baseline at a share of the capacity found
+	Axis     Role = "axis"     // one setting changed, at the fixed rate: compared with Baseline
+	Ceiling  Role = "capacity" // a capacity cell of its own: compared with Probe
+)
+
+// Plan is what a run sets out to do. It is written once, before the first run, and decides what a resume goes on with.
+type Plan struct {
+	Schema    int       `json:"schema"`
+	Suite     string    `json:"suite"`     // built-in name, or the path of the file
+	SuiteHash string    `json:"suiteHash"` // SHA-256 of the suite's text, hex
+	RunID     string    `json:"runId"`     // prefix of the topics, random
+	Created   time.Time `json:"created"`   // wall clock
+	Seed      uint64    `json:"seed"`      // order of the runs and base of the cells' seeds
+	Command   []string  `json:"command"`   // what a person types to repeat the run
+	Target    string    `json:"target"`    // "embedded", "bootstrap HOST:PORT" or "command PROGRAM ..."
+	RateFixed float64   `json:"rateFixed"` // records/s of Baseline and Axis cells, as asked
+	RateCap   float64   `json:"rateCap"`   // the fixed rate is lowered to this share of the capacity found; 0: never
+	Seconds   float64   `json:"seconds"`   // planned length, everything included
+	MaxBytes  int64     `json:"maxBytes"`  // planned upper bound of bytes written by producers, all runs together
+	Cells     []Cell    `json:"cells"`     // Cells[i].Number == i+1
+	Runs      []RunPlan `json:"runs"`      // in the order in which they run
+	Primary   []string  `json:"primary"`   // names of cells whose comparisons Answer and gate use (at most six)
+	Allowance float64   `json:"allowance"` // 0.05: how much worse is still "no worse"
+	Baseline  []Setting `json:"baseline"`  // the settings of the baseline, for captions and the report's heads
+	SLOP99MS  float64   `json:"sloP99Ms"`  // latency objective of the suite, 0 for none
+	Versions  Versions  `json:"versions"`
+}
+
+// Versions names the build that ran the bench.
+type Versions struct {
+	Tidemark string `json:"tidemark"` // version or commit of the binary
+	Go       string `json:"go"`
+	Modified bool   `json:"modified"` // built from a tree with changes
+}
+
+// Setting is one value of one axis, in the words of a workload file ("linger", "5ms").
+type Setting struct {
+	Axis  string `json:"axis"`
+	Value string `json:"value"`
+}
+
+// Cell is one combination of settings and one question.
+type Cell struct {
+	Number      int       `json:"number"` // from 1
+	Name        string    `json:"name"`   // "baseline", "linger=5ms", "load 75%"; unique within the plan
+	Role        Role      `json:"role"`
+	Kind        Kind      `json:"kind"`
+	Settings    []Setting `json:"settings"`  // what differs from the baseline; empty for the baseline itself
+	Against     int       `json:"against"`   // number of the cell that this one is compared with, 0 for none
+	Repeats     int       `json:"repeats"`   // planned
+	LoadShare   float64   `json:"loadShare"` // Ladder: share of the capacity found; else 0
+	Rate        float64   `json:"rate"`      // records/s as planned; 0 for capacity cells and, before the probes, Ladder
+	WarmupMS    int64     `json:"warmupMs"`
+	WindowMS    int64     `json:"windowMs"` // latency: length of the window; capacity: its upper bound
+	MaxBytes    int64     `json:"maxBytes"` // a run ends after so many bytes; 0: no bound of its own
+	Acks        string    `json:"acks"`     // what an ack means: "0", "1", "all"
+	Partitions  int       `json:"partitions"`
+	Replicas    int       `json:"replicas"`
+	RecordBytes string    `json:"recordBytes"` // as in the workload: "1KiB", "uniform(100,1000)"
+}
+
+// RunPlan is one run of one cell in the plan's order.
+type RunPlan struct {
+	Cell   int    `json:"cell"`   // Cell.Number
+	Repeat int    `json:"repeat"` // from 1
+	Seed   uint64 `json:"seed"`
+}
+
+// State is where a bench run stands.
+type State string
+
+// The states of a bench run.
+const (
+	Running     State = "running" // also what a run that was killed leaves behind
+	Finished    State = "finished"
+	Interrupted State = "interrupted" // a signal ended it early; what ran is kept
+	Failed      State = "failed"
+)
+
+// Status is rewritten after each run.
+type Status struct {
+	Schema      int       `json:"schema"`
+	State       State     `json:"state"`
+	Started     time.Time `json:"started"`
+	Ended       time.Time `json:"ended"`
+	RunsDone    int       `json:"runsDone"`
+	RunsPlanned int       `json:"runsPlanned"`
+	Capacity    float64   `json:"capacity"`  // records/s found by the probes; 0 before
+	RateFixed   float64   `json:"rateFixed"` // the fixed rate in use after RateCap
+	Notes       []string  `json:"notes"`     // said once for the whole run: pinning, lowered rate, a silent Pyroscope
+	Error       string    `json:"error"`
+}
+
+// RunStatus judges one run. Only OK runs enter ratios, noise and verdicts.
+type RunStatus string
+
+// What became of a run, worst last.
+const (
+	OK               RunStatus = "ok"
+	Saturated        RunStatus = "saturated"         // a latency cell that did not hold its rate
+	Throttled        RunStatus = "throttled"         // the target's quota slowed it
+	GeneratorLimited RunStatus = "generator-limited" // the generator convicted itself
+	Partial          RunStatus = "partial"           // ended early by a signal
+	Invalid          RunStatus = "invalid"           // lost or damaged data, target died, counts that do not add up
+	Broken           RunStatus = "failed"            // there is no result
+)
+
+// Run is one repeat of one cell: run.json, with the load process's result beside it.
+type Run struct {
+	Schema   int       `json:"schema"`
+	Cell     int       `json:"cell"`
+	Repeat   int       `json:"repeat"`
+	Order    int       `json:"order"` // place in the plan's order, from 0
+	Seed     uint64    `json:"seed"`
+	Status   RunStatus `json:"status"`
+	Reasons  []string  `json:"reasons"` // why the status is not OK, in words for a person
+	Marks    []string  `json:"marks"`   // Mark constants
+	Rate     float64   `json:"rate"`    // records/s asked; 0 in capacity cells
+	Started  time.Time `json:"started"`
+	Ended    time.Time `json:"ended"`
+	ExitCode int       `json:"exitCode"` // of the load process
+	Error    string    `json:"error"`    // its last words where it failed
+	Command  []string  `json:"command"`  // repeats this one run by hand
+	Target   Target    `json:"target"`
+	// Cores is the whole host over the window, Memory the page cache before and after the run, Ceilings what the host
+	// could do right before and after it, where the suite asks for that.
+	Cores    []result.Core    `json:"cores"`
+	Memory   result.Memory    `json:"memory"`
+	Ceilings []result.Ceiling `json:"ceilings"`
+	Profiles []string         `json:"profiles"` // file names below profiles/
+
+	// Result is result.json with Target, Cores, Memory and Ceilings set from the fields above; nil when Status is Broken
+	// and the load process left nothing.
+	Result *result.Result `json:"-"`
+	Dir    string         `json:"-"` // the repeat's folder
+}
+
+// Marks that a run may carry. FreshMemory and CeilingMoved take a run's cost and throughput out of the ratios.
+const (
+	MarkFreshMemory  = "fresh memory"  // more free memory at the start than the run wrote, untouched by this bench
+	MarkSteal        = "steal"         // the hypervisor took over 1% of the window
+	MarkCeilingMoved = "ceiling moved" // ceilings before and after are over 15% apart
+	MarkProfiled     = "profiled"      // carries heavy profiles: out of all statistics
+)
+
+// Target is what was loaded and what it used.
+type Target struct {
+	Mode      string    `json:"mode"` // "embedded", "bootstrap", "command"
+	Bootstrap string    `json:"bootstrap"`
+	Version   string    `json:"version"`
+	PIDs      []int     `json:"pids"`
+	Cores     []int     `json:"cores"`     // cores that the target is pinned to; empty: not pinned
+	LoadCores []int     `json:"loadCores"` // the same for the load process
+	Settings  []Setting `json:"settings"`  // broker settings that the bench asked for
+	// Process is the target's use between the window's opening and its close, interpolated between samples; several
+	// processes are summed. nil: not measured (a target reached over the network), which is not 0.
+	Process *result.Process `json:"process"`
+	Samples []Sample        `json:"samples"` // each 100 ms, from before the load process started until after it ended
+}
+
+// Sample is the target's counters at one moment.
+type Sample struct {
+	Nanos    int64 `json:"nanos"` // CLOCK_MONOTONIC, the clock of result.json's window
+	CPUNanos int64 `json:"cpuNanos"`
+	RSSBytes int64 `json:"rssBytes"`
+}
