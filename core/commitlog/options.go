@@ -1,0 +1,88 @@
+package commitlog
+
+import (
+	"log/slog"
+
+	"github.com/tidemark/tidemark/core/buf"
+	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/vfs"
+)
+
+// Env is what the partitions of one log folder share. It must not change once a Log has been opened with it.
+type Env struct {
+	FS     vfs.FS
+	Pool   *buf.Pool    // copies for the tail ring and scratch space of reads
+	Tail   *TailBudget  // nil: no tail ring, every read goes to a file
+	Files  *FileCache   // the bound on open files; nil means one of DefaultOpenFiles for this Env
+	Logger *slog.Logger // nil: silent
+	NowMS  func() int64 // wall clock in milliseconds; nil means the system's
+	// Later takes work that must not run on the append path: after a roll, flushing the rolled segment and writing
+	// the producer snapshot. It is called under the partition's append lock and must not block; the work may run on
+	// any goroutine, at any time until Close, and its error is an I/O error of the log folder. nil runs the work in
+	// place and hands its error to the append.
+	Later func(l *Log, work func() error)
+}
+
+// Config holds the settings of one log; many logs may share one value. SetConfig swaps it whole.
+type Config struct {
+	SegmentBytes         int64 // log.segment.bytes; 0 means 1 GiB
+	SegmentMS            int64 // log.roll.ms; 0 means 7 days
+	SegmentJitterMS      int64 // log.roll.jitter.ms: at most this much is taken off SegmentMS
+	SegmentIndexBytes    int   // log.index.size.max.bytes; 0 means 10 MiB
+	IndexIntervalBytes   int   // log.index.interval.bytes; 0 means 4,096
+	RetentionBytes       int64 // -1: no bound; 0 means -1
+	RetentionMS          int64 // -1: no bound; 0 means -1
+	DeleteOnRetention    bool  // cleanup.policy contains delete
+	FileDeleteDelayMS    int64 // log.segment.delete.delay.ms: how long a removed segment stays as *.deleted
+	ProducerExpirationMS int64 // producer.id.expiration.ms; 0 means 1 day
+	Preallocate          bool  // reserve SegmentBytes when a segment is made
+}
+
+// Options opens one log.
+type Options struct {
+	Env     *Env
+	Config  *Config
+	Dir     string        // the partition's folder; Open makes it when it is not there
+	TopicID kafka.TopicID // zero: take the one of partition.metadata, or none
+	// StartOffset is the log start from log-start-offset-checkpoint; the log begins there, or at its first segment
+	// where that is later.
+	StartOffset kafka.Offset
+	// RecoveryPoint is the offset up to which everything is known to be whole on disk, from
+	// recovery-point-offset-checkpoint; what lies behind it is read and checked. 0 checks everything; a point ahead
+	// of the end is survived.
+	RecoveryPoint kafka.Offset
+}
+
+// AppendBatch is one record batch to append. Base offset and leader epoch are already patched into Bytes.
+type AppendBatch struct {
+	Bytes        []byte   // exactly one batch; read until Append returns, and longer only through Buf
+	Buf          *buf.Buf // the buffer Bytes lies in, retained by the tail ring when it wants to; nil: the ring copies
+	Base, Last   kafka.Offset
+	Epoch        kafka.LeaderEpoch
+	MaxTimestamp int64
+}
+
+// Segment describes one segment of a log.
+type Segment struct {
+	Base           kafka.Offset
+	Size           int64        // bytes of its .log file
+	MaxTimestamp   int64        // -1: none
+	MaxTimestampAt kafka.Offset // last offset of the batch that has it
+	LastWriteMS    int64        // wall clock of the last append, or the file's modification time
+}
+
+// EpochStart says at which offset a leader epoch began.
+type EpochStart struct {
+	Epoch kafka.LeaderEpoch
+	Start kafka.Offset
+}
+
+// Summary is what a clean stop remembers of a log, so that the next start need not visit its folder.
+type Summary struct {
+	TopicID        kafka.TopicID
+	Start, End     kafka.Offset
+	Segments       []Segment
+	Epochs         []EpochStart
+	SnapshotOffset kafka.Offset // of the newest producer snapshot; -1: none
+	Producers      bool         // the snapshot holds producers, so it must be read before the first append
+}
