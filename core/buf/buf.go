@@ -4,11 +4,12 @@
 //
 //	512 B  1 KiB  2 KiB ... 512 KiB  1 MiB  4 MiB  8 MiB  16 MiB | larger: plain allocations, never kept
 //
-// A Pool keeps released buffers per class. It holds each one strongly in a free list of a bounded number of bytes, so
-// that a steady state allocates nothing at all even across garbage collections, and lets the rest overflow into a
-// sync.Pool, which the collector empties when traffic falls.
+// A Pool keeps released buffers in a sync.Pool for each class: a buffer that is used between two garbage collections
+// stays, one that is not goes, so a steady state allocates nothing and an idle broker holds nothing. (Strong free lists
+// would save the refill after a lull and hold their bound of memory for ever.)
 //
 // Rules: Get gives one reference. Whoever passes a Buf on and keeps using it calls Retain first. After the last Release
-// the bytes belong to someone else; in builds with invariants they are scribbled over, and one Release too many is a
-// bug. Pool and Buf may be used from any goroutine; the bytes themselves are the holders' to synchronise.
+// the bytes belong to someone else. In builds with invariants released bytes are scribbled over, a write to them is
+// found by the Get that hands them out again, and one Release too many is a bug. Pool and Buf may be used from any
+// goroutine; the bytes themselves are the holders' to synchronise.
 package buf

@@ -49,6 +49,16 @@ func Scribble(b []byte) {
 	}
 }
 
+// Scribbled reports whether b still holds what Scribble wrote, that is, whether no one wrote to it since it was let go.
+func Scribbled(b []byte) bool {
+	for _, c := range b {
+		if c != scribbleByte {
+			return false
+		}
+	}
+	return true
+}
+
 // CloseOnce asserts that a thing is closed exactly once and not used afterwards. The zero value is open. It is a few
 // bytes in every build, and checks only when Enabled.
 type CloseOnce struct {

@@ -101,8 +101,8 @@ var (
 	ErrCorrupt = errors.New("record batch is damaged")
 )
 
-// castagnoli is the table of CRC-32C; hash/crc32 uses the processor's instruction for it.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// crcTable is the table of CRC-32C; hash/crc32 makes it once, and uses the processor's instruction for it.
+func crcTable() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // Batch is a view over one whole record batch, as Next returns it. The accessors do not check lengths: a Batch from
 // elsewhere must have HeaderBytes at least.
@@ -149,7 +149,7 @@ func (b Batch) Magic() int8 { return int8(b[posMagic]) }
 func (b Batch) CRC() uint32 { return binary.BigEndian.Uint32(b[posCRC:]) }
 
 // ComputeCRC computes the checksum that CRC should be.
-func (b Batch) ComputeCRC() uint32 { return crc32.Checksum(b[crcStart:], castagnoli) }
+func (b Batch) ComputeCRC() uint32 { return crc32.Checksum(b[crcStart:], crcTable()) }
 
 // Attributes are the batch's flags.
 func (b Batch) Attributes() Attributes {
