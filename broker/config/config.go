@@ -10,6 +10,8 @@
 // Broker and Topic are plain values without goroutines or locks: whoever holds one treats it as read-only.
 package config
 
+import "slices"
+
 // Warning is something that the broker accepts and that its owner should know.
 type Warning struct {
 	Where    string // file:line, or the override it came from
@@ -22,14 +24,13 @@ func (w Warning) String() string { return w.Where + ": " + w.Property + ": " + w
 
 // Broker is one node's settings, one field for each supported Kafka property. Times in ...MS are milliseconds.
 type Broker struct {
-	NodeID                 int32    `property:"node.id"`
-	ProcessRoles           []string `property:"process.roles"`
-	BrokerRack             string   `property:"broker.rack"`
-	BrokerSessionTimeoutMS int32    `property:"broker.session.timeout.ms"`
+	NodeID       int32    `property:"node.id"`
+	ProcessRoles []string `property:"process.roles"`
+	BrokerRack   string   `property:"broker.rack"`
 
 	Listeners                   []string `property:"listeners"`
 	AdvertisedListeners         []string `property:"advertised.listeners"`
-	ListenerSecurityProtocolMap []string `property:"listener.security.protocol.map"`
+	ListenerSecurityProtocolMap string   `property:"listener.security.protocol.map"`
 	InterBrokerListenerName     string   `property:"inter.broker.listener.name"`
 	ControllerListenerNames     []string `property:"controller.listener.names"`
 	ControllerQuorumVoters      []string `property:"controller.quorum.voters"`
@@ -43,9 +44,9 @@ type Broker struct {
 	AutoCreateTopicsEnable      bool  `property:"auto.create.topics.enable"`
 	DeleteTopicEnable           bool  `property:"delete.topic.enable"`
 	UncleanLeaderElectionEnable bool  `property:"unclean.leader.election.enable"`
-	ReplicaLagTimeMaxMS         int64 `property:"replica.lag.time.max.ms"`
 
 	MessageMaxBytes                int32    `property:"message.max.bytes"`
+	MaxDecompressedMessageBytes    int32    `property:"max.decompressed.message.bytes"`
 	CompressionType                string   `property:"compression.type"`
 	CompressionGzipLevel           int32    `property:"compression.gzip.level"`
 	CompressionLz4Level            int32    `property:"compression.lz4.level"`
@@ -109,7 +110,10 @@ type Broker struct {
 	TidemarkMaxControlRequestBytes int32  `property:"tidemark.max.control.request.bytes"` // BROKER 4
 	TidemarkTailBytes              int64  `property:"tidemark.tail.bytes"`                // all tail rings together
 
-	set map[string]string // every property given, as written
+	set        map[string]string // every property given that is honoured, as written
+	defaults   Topic             // of a topic without settings of its own
+	listeners  []Listener
+	advertised []Listener
 }
 
 // Topic is a topic's effective settings: its own where given, the broker's synonyms elsewhere.
@@ -125,6 +129,7 @@ type Topic struct {
 	FlushMS                     int64    `property:"flush.ms"`
 	IndexIntervalBytes          int32    `property:"index.interval.bytes"`
 	MaxCompactionLagMS          int64    `property:"max.compaction.lag.ms"`
+	MaxDecompressedMessageBytes int32    `property:"max.decompressed.message.bytes"`
 	MaxMessageBytes             int32    `property:"max.message.bytes"`
 	MessageTimestampAfterMaxMS  int64    `property:"message.timestamp.after.max.ms"`
 	MessageTimestampBeforeMaxMS int64    `property:"message.timestamp.before.max.ms"`
@@ -143,64 +148,18 @@ type Topic struct {
 }
 
 // Compacts reports whether cleanup.policy contains compact: every record then needs a key.
-func (t *Topic) Compacts() bool { return contains(t.CleanupPolicy, "compact") }
+func (t *Topic) Compacts() bool { return slices.Contains(t.CleanupPolicy, "compact") }
 
 // Deletes reports whether cleanup.policy contains delete: retention by time and size applies.
-func (t *Topic) Deletes() bool { return contains(t.CleanupPolicy, "delete") }
-
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
-}
-
-// Default is a broker's settings with nothing given.
-func Default() *Broker {
-	b, _, err := Parse("", nil, nil)
-	if err != nil {
-		return &Broker{}
-	}
-	return b
-}
-
-// Load reads a server.properties file (path "" reads none) and then the overrides, each name=value, which win over
-// the file. Errors name file:line, or the override, and the nearest known name.
-func Load(path string, overrides []string) (*Broker, []Warning, error) {
-	return Parse(path, nil, overrides)
-}
-
-// Parse is Load on bytes already read; name stands for the file in messages.
-func Parse(name string, file []byte, overrides []string) (*Broker, []Warning, error) {
-	return nil, nil, nil
-}
+func (t *Topic) Deletes() bool { return slices.Contains(t.CleanupPolicy, "delete") }
 
 // TopicDefaults is the settings of a topic that sets nothing itself.
-func (b *Broker) TopicDefaults() Topic { return Topic{} }
-
-// Topic is the settings of a topic with the given overrides (property name to text). The error is Kafka's
-// INVALID_CONFIG in words.
-func (b *Broker) Topic(over map[string]string) (Topic, error) { return Topic{}, nil }
-
-// ValidateTopic checks a topic's own settings without a broker at hand.
-func ValidateTopic(over map[string]string) error { return nil }
-
-// Listener is one entry of listeners or advertised.listeners.
-type Listener struct {
-	Name     string // PLAINTEXT, or a name of listener.security.protocol.map
-	Host     string // "" or 0.0.0.0: all interfaces
-	Port     int32
-	Protocol string // PLAINTEXT: nothing else is served yet
-}
-
-// ClientListeners is what to bind for clients (listeners without the controller's), in the order given.
-func (b *Broker) ClientListeners() []Listener { return nil }
-
-// Advertised is what to tell clients of the named listener, with port 0 where the bound port is to be told, and
-// host "" where the bound host is.
-func (b *Broker) Advertised(listener string) (Listener, bool) { return Listener{}, false }
+func (b *Broker) TopicDefaults() Topic { return b.defaults }
 
 // MetadataDir is the folder that holds __cluster_metadata-0: metadata.log.dir, or the first of log.dirs.
-func (b *Broker) MetadataDir() string { return "" }
+func (b *Broker) MetadataDir() string {
+	if b.MetadataLogDir != "" {
+		return b.MetadataLogDir
+	}
+	return b.LogDirs[0]
+}

@@ -1,0 +1,83 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// TopicError is a topic's setting that is wrong: Kafka's INVALID_CONFIG in words.
+type TopicError struct {
+	Property string
+	Text     string
+}
+
+// Error says which setting is wrong and why.
+func (e *TopicError) Error() string { return e.Property + ": " + e.Text }
+
+// bindTopicDefaults fills the settings of a topic that sets nothing from the broker's.
+func (b *Broker) bindTopicDefaults() {
+	v := reflect.ValueOf(&b.defaults).Elem()
+	for i := range v.NumField() {
+		d := TopicDefinition(v.Type().Field(i).Tag.Get("property"))
+		text := d.Default
+		if len(d.Synonyms) > 0 {
+			if s, ok := resolve(b.set, BrokerDefinition(d.Synonyms[0])); ok {
+				text = s
+			}
+		}
+		setField(v.Field(i), text)
+	}
+	b.defaults.RetentionMS = max(b.defaults.RetentionMS, -1)
+}
+
+// Topic is the settings of a topic with the given settings of its own, property name to text. The error is a
+// *TopicError.
+func (b *Broker) Topic(over map[string]string) (Topic, error) {
+	t := b.defaults
+	if len(over) == 0 {
+		return t, nil
+	}
+	if err := ValidateTopic(over); err != nil {
+		return t, err
+	}
+	v := reflect.ValueOf(&t).Elem()
+	for i := range v.NumField() {
+		if text, ok := over[v.Type().Field(i).Tag.Get("property")]; ok {
+			setField(v.Field(i), text)
+		}
+	}
+	if t.MinCompactionLagMS > t.MaxCompactionLagMS {
+		return t, &TopicError{"min.compaction.lag.ms", fmt.Sprintf("%d is more than max.compaction.lag.ms, %d",
+			t.MinCompactionLagMS, t.MaxCompactionLagMS)}
+	}
+	return t, nil
+}
+
+// ValidateTopic checks each of a topic's own settings by itself. The error is a *TopicError.
+func ValidateTopic(over map[string]string) error {
+	for name, text := range over {
+		d := TopicDefinition(name)
+		if d == nil {
+			near := ""
+			if n := nearest(name, topicNames()); n != "" {
+				near = fmt.Sprintf(" (did you mean %q?)", n)
+			}
+			return &TopicError{name, "unknown topic config name" + near}
+		}
+		if err := d.check(text); err != nil {
+			return &TopicError{name, "invalid value: " + err.Error()}
+		}
+		if name == "remote.storage.enable" && text == "true" {
+			return &TopicError{name, "tiered storage is not served: only false is taken"}
+		}
+	}
+	return nil
+}
+
+func topicNames() []string {
+	names := make([]string, len(topicTable))
+	for i := range topicTable {
+		names[i] = topicTable[i].Name
+	}
+	return names
+}
