@@ -84,6 +84,8 @@ type Spec struct {
 	Linger      Duration `yaml:"linger" help:"how long a batch waits for more records"`
 	BatchSize   Bytes    `yaml:"batch-size" help:"largest batch, before compression"`
 	Buffer      Bytes    `yaml:"buffer" help:"bytes each producer may hold unsent"`
+	// BufferRecords bounds the same in records; 0 is no such bound.
+	BufferRecords int `yaml:"buffer-records" help:"records each producer may hold unsent, 0 for no such bound"`
 	// RequestMax is the largest produce request (Kafka's max.request.size).
 	RequestMax       Bytes    `yaml:"request-max" help:"largest produce request"`
 	Compression      string   `yaml:"compression" help:"none, gzip, snappy, lz4 or zstd"`
@@ -91,6 +93,8 @@ type Spec struct {
 	Partitioner      string   `yaml:"partitioner" help:"murmur2 (by key) or roundrobin"`
 	RequestTimeout   Duration `yaml:"request-timeout" help:"how long one request may take"`
 	DeliveryTimeout  Duration `yaml:"delivery-timeout" help:"how long a record may take before it is failed"`
+	Retries          int      `yaml:"retries" help:"times a request is sent again after an error that may pass"`
+	RetryBackoff     Duration `yaml:"retry-backoff" help:"wait before a request is sent again"`
 	// Outstanding bounds the records each producer has accepted and not yet seen acked, in a closed loop; 0 leaves it to
 	// in-flight and buffer.
 	Outstanding int `yaml:"outstanding" help:"closed loop: most unacked records of a producer, 0 for in-flight and buffer alone"`
@@ -127,6 +131,8 @@ type Spec struct {
 	FetchPartitionMax Bytes    `yaml:"fetch-partition-max" help:"max.partition.fetch.bytes"`
 	FetchMaxWait      Duration `yaml:"fetch-max-wait" help:"fetch.max.wait.ms"`
 
+	MaxPollRecords int `yaml:"max-poll-records" help:"most records a consumer takes at once"`
+
 	WarmUp      Duration `yaml:"warm-up" help:"time before the window, not counted"`
 	Window      Duration `yaml:"window" help:"the measured time"`
 	Drain       Duration `yaml:"drain" help:"longest wait for answers and deliveries after the window"`
@@ -134,6 +140,10 @@ type Spec struct {
 	MaxDuration Duration `yaml:"max-duration" help:"whole run ends here, whatever happens"`
 	Verify      string   `yaml:"verify" help:"on or off"`
 	Seed        uint64   `yaml:"seed" help:"seed of everything random"`
+
+	// Where Parse read the fields: errors of Validate point there.
+	file   string
+	places map[string]Place
 }
 
 // Default is the baseline that flags and files change: open loop, acks=all, 1 KiB records, six partitions.
@@ -143,11 +153,12 @@ func Default() Spec {
 		Driver: DriverRaw, Producers: 1, Acks: AcksAll, InFlight: 5, BatchSize: 16 << 10, Buffer: 32 << 20,
 		RequestMax: 1 << 20, Compression: "none", Partitioner: PartitionerMurmur2,
 		RequestTimeout: 30 * second, DeliveryTimeout: 120 * second,
+		Retries: 1<<31 - 1, RetryBackoff: second / 10,
 		Topics: 1, Partitions: 6, Replication: 1, Create: CreateFresh,
 		RecordSize: FixedSize(1 << 10),
 		Assignor:   "range", Commit: CommitAuto, CommitInterval: 5 * second, SessionTimeout: 45 * second,
 		ConsumeFrom: FromEarliest, Isolation: IsolationUncommitted,
-		FetchMin: 1, FetchMax: 50 << 20, FetchPartitionMax: 1 << 20, FetchMaxWait: 500 * second / 1000,
+		FetchMin: 1, FetchMax: 50 << 20, FetchPartitionMax: 1 << 20, FetchMaxWait: second / 2, MaxPollRecords: 500,
 		WarmUp: 2 * second, Window: 10 * second, Drain: 5 * second, MaxDuration: 600 * second, Verify: VerifyOn, Seed: 1,
 	}
 }
