@@ -1,0 +1,5 @@
+package api
+
+type produceCall struct{}
+
+func (h *Handlers) produce(c *Call) {}

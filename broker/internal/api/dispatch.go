@@ -1,0 +1,114 @@
+package api
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/wire"
+)
+
+// largeRequestBytes is from where on kmsg decodes one request at a time.
+const largeRequestBytes = 64 << 10
+
+// maxKey is the highest API key that the table may hold.
+const maxKey = 127
+
+// Flexible says whether a request's header ends with tagged fields.
+func (h *Handlers) Flexible(key, version int16) bool {
+	r := h.row(key)
+	return r != nil && version >= r.flexible
+}
+
+func (h *Handlers) row(key int16) *row {
+	if key < 0 || key > maxKey {
+		return nil
+	}
+	return h.rows[key]
+}
+
+// Large says whether a key's requests may be larger than tidemark.max.control.request.bytes.
+func Large(key int16) bool { return key == 0 || key == 1 }
+
+// Serve parses a request's header and handles it. The server has set Frame, Client and Conn; frame is the request
+// without its size. The call is completed exactly once, at once or later; whatever is wrong with a request, the worst
+// that happens is that its connection is closed.
+func (h *Handlers) Serve(c *Call, frame []byte) {
+	head, body, err := wire.ParseHeader(frame, h.Flexible)
+	c.Key, c.Version, c.CorrelationID, c.Body = head.Key, head.Version, head.CorrelationID, body
+	if err != nil {
+		c.Conn.Abort("malformed request header")
+		return
+	}
+	if c.ClientID != string(head.ClientID) {
+		c.ClientID = string(head.ClientID)
+	}
+	r := h.row(c.Key)
+	switch {
+	case r == nil:
+		c.Conn.Abort(fmt.Sprintf("API key %d is not supported", c.Key))
+	case c.Version < r.min || c.Version > r.max:
+		if c.Key == apiVersionsKey {
+			h.unsupportedApiVersions(c)
+			return
+		}
+		c.Conn.Abort(fmt.Sprintf("%s version %d is not supported (%d to %d are)", r.name, c.Version, r.min, r.max))
+	case r.raw != nil:
+		r.raw(h, c)
+	default:
+		h.decoded(r, c)
+	}
+}
+
+// decoded serves a row whose messages are kmsg's.
+func (h *Handlers) decoded(r *row, c *Call) {
+	req := kmsg.RequestForKey(c.Key)
+	req.SetVersion(c.Version)
+	if err := h.decode(req, c.Body); err != nil {
+		c.Conn.Abort(fmt.Sprintf("malformed %s version %d: %v", r.name, c.Version, err))
+		return
+	}
+	if resp := r.handle(h, c, req); resp != nil {
+		c.reply(resp)
+	}
+}
+
+func (h *Handlers) decode(req kmsg.Request, body []byte) (err error) {
+	if len(body) > largeRequestBytes {
+		h.oneAtATime.Lock()
+		defer h.oneAtATime.Unlock()
+	}
+	// A decoder that panics on what a client sent is a bug, but it must not end the broker.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("decoder: %v", r)
+		}
+	}()
+	return req.ReadFrom(body)
+}
+
+// reply encodes a response and completes the call.
+func (c *Call) reply(r kmsg.Response) {
+	r.SetVersion(c.Version)
+	tags := r.IsFlexible() && c.Key != apiVersionsKey // its response header stays v0 (KIP-511)
+	b := c.pool.Get(replyBytes)
+	out := wire.AppendResponseHeader(b.B[:0], c.CorrelationID, tags)
+	out = r.AppendTo(out)
+	wire.FinishFrame(out, 0)
+	if cap(out) == b.Cap() {
+		c.Answer.Buf = b
+	} else { // it grew out of the buffer
+		b.Release()
+	}
+	c.Answer.Head = out
+	c.Conn.Completed(c)
+}
+
+// replyBytes is the buffer that a kmsg response begins in; longer ones grow out of it.
+const replyBytes = 512
+
+const apiVersionsKey = 18
+
+// Special codes that handlers share.
+var errUnknown = kafka.UnknownServerError

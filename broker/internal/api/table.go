@@ -1,0 +1,27 @@
+package api
+
+import "github.com/twmb/franz-go/pkg/kmsg"
+
+// row describes one API key. Exactly one of raw and handle is set.
+type row struct {
+	key      int16
+	name     string
+	min, max int16 // versions served, without gaps
+	flexible int16 // first version with flexible headers
+	raw      func(*Handlers, *Call)
+	handle   func(*Handlers, *Call, kmsg.Request) kmsg.Response
+}
+
+// table has a row for each API that is served, by key. Produce 0-2 is advertised for librdkafka's sake and not served
+// (advertisedMin in 18_api_versions.go).
+//
+//tidy:long one row for each API
+func table() []row {
+	return []row{
+		{key: 0, name: "Produce", min: 3, max: 13, flexible: 9, raw: (*Handlers).produce},
+		{key: 1, name: "Fetch", min: 4, max: 18, flexible: 12, raw: (*Handlers).fetch},
+		{key: 2, name: "ListOffsets", min: 1, max: 11, flexible: 6, handle: (*Handlers).listOffsets},
+		{key: 18, name: "ApiVersions", min: 0, max: 5, flexible: 3, handle: (*Handlers).apiVersions},
+		{key: 23, name: "OffsetForLeaderEpoch", min: 2, max: 4, flexible: 4, handle: (*Handlers).offsetForLeaderEpoch},
+	}
+}

@@ -1,0 +1,260 @@
+package partition
+
+import (
+	"github.com/tidemark/tidemark/core/buf"
+	"github.com/tidemark/tidemark/core/commitlog"
+	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/record"
+)
+
+// Result is how an append ended. Base and the rest count only when Err is kafka.None.
+type Result struct {
+	Base          kafka.Offset
+	LogStart      kafka.Offset
+	LogAppendTime int64 // -1 unless the topic stamps its records
+	Err           kafka.ErrorCode
+	Text          string
+}
+
+// Completion is told when an append that had to wait is done. It is called without locks, from any goroutine.
+type Completion interface{ AppendDone(a *Append) }
+
+// Func makes a function a Completion.
+type Func func(a *Append)
+
+// AppendDone calls f.
+func (f Func) AppendDone(a *Append) { f(a) }
+
+// Append is one batch to append. It and its memory are the caller's again when it is done.
+type Append struct {
+	Batch record.Batch     // exactly one validated batch; offsets and epoch are patched in place
+	Buf   *buf.Buf         // that holds Batch, for the tail ring to retain; nil: the ring copies
+	Info  record.Validated // what Validate found; only Info.MaxTimestamp counts here
+	Acks  int16            // 1, or -1: done when the high watermark has passed the batch
+	Done  Completion       // not called when Append returns false
+	// HoldWakes leaves the fetches that this append completes to Wake, which the caller must call when Append has
+	// returned: a producer is answered before the consumers.
+	HoldWakes bool
+	// Result counts once Append has returned false, or Done was called.
+	Result Result
+
+	next    *Append
+	alone   func() // Exclusive
+	last    kafka.Offset
+	staged  bool
+	woken   *Wait
+	scratch []commitlog.AppendBatch
+}
+
+// Wake runs the fetches that an append with HoldWakes has completed.
+func (a *Append) Wake() {
+	w := a.woken
+	a.woken = nil
+	wakeAll(w)
+}
+
+// maxCombined bounds the batches of one write.
+const maxCombined = 64
+
+// maxRounds bounds how often one holder serves the queue of others before it hands that over to a goroutine, so that
+// its own connection is read on.
+const maxRounds = 4
+
+// Append writes one batch. It returns false when a.Result is there; true when a.Done will be told, which may happen
+// before it returns. It waits for nothing but the write itself, and for that only if nobody else is writing.
+func (p *Partition) Append(a *Append) (pending bool) {
+	a.next = nil
+	p.queue.Lock()
+	if p.queue.busy {
+		p.pushLocked(a)
+		p.queue.Unlock()
+		return true
+	}
+	p.queue.busy = true
+	p.queue.Unlock()
+	var done completions
+	pending = p.write(a, a, &done)
+	if a.HoldWakes && !pending {
+		a.woken, done.waits = done.waits, nil
+	}
+	done.run()
+	p.release()
+	return pending
+}
+
+// Exclusive runs fn with the append lock held: no append runs meanwhile. It blocks until fn has run.
+func (p *Partition) Exclusive(fn func()) {
+	p.queue.Lock()
+	if p.queue.busy {
+		ran := make(chan struct{})
+		p.pushLocked(&Append{alone: func() { fn(); close(ran) }})
+		p.queue.Unlock()
+		<-ran
+		return
+	}
+	p.queue.busy = true
+	p.queue.Unlock()
+	fn()
+	p.release()
+}
+
+func (p *Partition) pushLocked(a *Append) {
+	if p.queue.tail == nil {
+		p.queue.head = a
+	} else {
+		p.queue.tail.next = a
+	}
+	p.queue.tail = a
+}
+
+// release serves what has queued up meanwhile and gives the append lock up.
+func (p *Partition) release() {
+	for round := 0; ; round++ {
+		p.queue.Lock()
+		if p.queue.head == nil {
+			p.queue.busy = false
+			p.queue.Unlock()
+			return
+		}
+		p.queue.Unlock()
+		if round == maxRounds {
+			go p.release()
+			return
+		}
+		p.serve()
+	}
+}
+
+// serve takes a run of queued appends, at most maxCombined, and completes them.
+func (p *Partition) serve() {
+	p.queue.Lock()
+	first, last := p.queue.head, p.queue.head
+	for n := 1; first.alone == nil && last.next != nil && last.next.alone == nil && n < maxCombined; n++ {
+		last = last.next
+	}
+	p.queue.head = last.next
+	if p.queue.head == nil {
+		p.queue.tail = nil
+	}
+	last.next = nil
+	p.queue.Unlock()
+	if first.alone != nil {
+		first.alone()
+		return
+	}
+	var done completions
+	p.write(first, nil, &done)
+	done.run()
+}
+
+// write appends a chain by one write. own is completed by its caller, all others through done; the answer says whether
+// own has to wait for the high watermark. After mu is released an append that waits may be done and used again by
+// others, so that nothing touches it any more.
+func (p *Partition) write(chain, own *Append, done *completions) (pending bool) {
+	batches, bytes := p.prepare(chain)
+	var code kafka.ErrorCode
+	if len(batches) > 0 {
+		if err := p.o.Log.Append(batches); err != nil {
+			p.o.Failed(err)
+			code = kafka.KafkaStorageError
+		}
+	}
+	chain.scratch = batches[:0]
+	clear(batches)
+	start := p.o.Log.StartOffset()
+
+	p.mu.Lock()
+	if code == kafka.None && len(batches) > 0 {
+		p.o.Log.Publish()
+		p.mu.appended += bytes
+		if len(p.mu.isr) > 1 {
+			p.mu.marks = append(p.mu.marks, mark{p.o.Log.EndOffset(), p.mu.appended})
+		}
+		p.advanceLocked(done)
+	}
+	hw := kafka.Offset(p.hw.Load())
+	for a := chain; a != nil; {
+		next := a.next
+		a.next = nil
+		if a.staged && code != kafka.None {
+			a.fail(code, "")
+		}
+		a.Result.LogStart = start
+		switch {
+		case a.Result.Err == kafka.None && a.Acks == -1 && a.last >= hw:
+			p.mu.pending = append(p.mu.pending, a)
+			pending = pending || a == own
+		case a != own:
+			done.add(a)
+		}
+		a = next
+	}
+	p.mu.Unlock()
+	return pending
+}
+
+// prepare checks sequences, gives offsets and patches the headers of a chain; what may not be written has its error
+// when it returns.
+func (p *Partition) prepare(chain *Append) (batches []commitlog.AppendBatch, bytes int64) {
+	batches = chain.scratch[:0]
+	epoch, cfg, next := p.role.Load(), p.cfg.Load(), p.o.Log.AppendEnd()
+	for a := chain; a != nil; a = a.next {
+		a.staged = false
+		switch {
+		case p.offline.Load():
+			a.fail(kafka.KafkaStorageError, "")
+			continue
+		case epoch == notLeader:
+			a.fail(kafka.NotLeaderForPartition, "")
+			continue
+		case a.Acks == -1 && p.InSync() < cfg.MinInsyncReplicas:
+			a.fail(kafka.NotEnoughReplicas, "")
+			continue
+		}
+		a.Result = Result{Base: next, LogAppendTime: -1}
+		if cfg.LogAppendTime {
+			a.Result.LogAppendTime = a.Info.MaxTimestamp
+		}
+		if a.Batch.ProducerID() != kafka.NoProducerID && !p.sequence(a) {
+			continue
+		}
+		a.last = next + kafka.Offset(a.Batch.LastOffsetDelta())
+		a.Batch.SetBaseOffset(next)
+		a.Batch.SetLeaderEpoch(kafka.LeaderEpoch(epoch))
+		if a.Batch.ProducerID() != kafka.NoProducerID {
+			if err := p.producers.Stage(a.Batch); err != nil {
+				a.fail(kafka.InvalidRecord, err.Error())
+				continue
+			}
+		}
+		a.staged = true
+		batches = append(batches, commitlog.AppendBatch{Bytes: a.Batch, Buf: a.Buf, Base: next, Last: a.last,
+			Epoch: kafka.LeaderEpoch(epoch), MaxTimestamp: a.Info.MaxTimestamp})
+		bytes += int64(len(a.Batch))
+		next = a.last + 1
+	}
+	return batches, bytes
+}
+
+// sequence checks an idempotent producer's batch; false when it must not be written: it is wrong, or a duplicate that
+// is answered with its first offsets.
+func (p *Partition) sequence(a *Append) bool {
+	dup, again, code := p.producers.Check(a.Batch)
+	switch {
+	case code != kafka.None:
+		a.fail(code, "")
+		return false
+	case again:
+		a.Result.Base, a.last = dup.Base, dup.Last
+		if a.Result.LogAppendTime >= 0 {
+			a.Result.LogAppendTime = dup.Timestamp
+		}
+		return false
+	}
+	return true
+}
+
+func (a *Append) fail(code kafka.ErrorCode, text string) {
+	a.Result = Result{Err: code, Text: text, Base: kafka.NoOffset, LogAppendTime: -1}
+	a.last = kafka.NoOffset
+}

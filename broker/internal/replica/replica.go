@@ -1,0 +1,63 @@
+// Package replica holds this broker's partitions by topic and number: it follows the cluster's image, creates, opens and
+// deletes their logs, and gives each its role and leader epoch. What a partition does is partition's, where its log lies
+// logdir's.
+//
+// # Concurrency
+//
+// Look-ups take no lock: the map of topics is immutable and replaced whole, and each topic has a slice of pointers that
+// are filled at first use. An unused partition costs that pointer: no object, no file, no goroutine. Apply runs on one
+// goroutine at a time (the controller's); opening a partition holds its topic's lock, so that one slow disk delays only
+// those that open partitions of the same topic.
+package replica
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/tidemark/tidemark/broker/config"
+	"github.com/tidemark/tidemark/broker/internal/logdir"
+	"github.com/tidemark/tidemark/broker/internal/metadata"
+	"github.com/tidemark/tidemark/broker/internal/partition"
+	"github.com/tidemark/tidemark/core/kafka"
+)
+
+// Options is what a Set is made of.
+type Options struct {
+	NodeID kafka.BrokerID
+	Config *config.Broker
+	Dirs   *logdir.Dirs
+	Logger *slog.Logger
+	NowMS  func() int64
+}
+
+// NewSet makes a Set without partitions: Apply gives it some.
+func NewSet(o Options) *Set { return newSet(o) }
+
+// Apply follows the image: img is the newest one, d what changed since the last call. The first call takes the whole
+// image, whatever d says. Folders of deleted topics are renamed before it returns.
+func (s *Set) Apply(img *metadata.Image, d metadata.Delta) { s.apply(img, d) }
+
+// Get gives a partition by topic id, opening its log at first use. kafka.UnknownTopicId without such a topic,
+// kafka.UnknownTopicOrPartition without such a number, kafka.NotLeaderForPartition for one that lives elsewhere,
+// kafka.KafkaStorageError when its log cannot be opened.
+func (s *Set) Get(id kafka.TopicID, p kafka.Partition) (*partition.Partition, kafka.ErrorCode) {
+	t := s.topics.Load().byID[id]
+	if t == nil {
+		return nil, kafka.UnknownTopicId
+	}
+	return s.partition(t, p)
+}
+
+// ByName is Get for a topic's name, given as bytes so that a look-up out of a request costs no string;
+// kafka.UnknownTopicOrPartition without such a topic.
+func (s *Set) ByName(topic []byte, p kafka.Partition) (*partition.Partition, kafka.ErrorCode) {
+	t := s.topics.Load().byName[string(topic)]
+	if t == nil {
+		return nil, kafka.UnknownTopicOrPartition
+	}
+	return s.partition(t, p)
+}
+
+// Close closes every partition: waiting requests are answered with kafka.NotLeaderForPartition. The logs are closed by
+// logdir.
+func (s *Set) Close(ctx context.Context) error { return s.close(ctx) }
