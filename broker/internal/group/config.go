@@ -10,3 +10,7 @@ type Config struct {
 	OffsetsRetentionMS      int64 // offsets.retention.minutes, in milliseconds
 	RetentionCheckMS        int64 // offsets.retention.check.interval.ms
 }
+
+// newMemberJoinTimeoutMS bounds how long a member that has never been answered stays: its client may be gone, and it
+// cannot send heartbeats before it knows its id.
+const newMemberJoinTimeoutMS = 5 * 60 * 1000

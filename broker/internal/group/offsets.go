@@ -1,0 +1,238 @@
+package group
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/core/kafka"
+)
+
+// committed is one committed offset.
+type committed struct {
+	offset      int64
+	leaderEpoch int32 // -1 unknown
+	metadata    string
+	commitMS    int64    // wall clock of the commit
+	expireMS    int64    // wall clock; -1: by offsets.retention.minutes
+	topicID     [16]byte // zero: unknown
+}
+
+// groupOffsets are the committed offsets of a group. They live beside the group, not in it: every kind of group has them.
+type groupOffsets struct {
+	at map[offsetKey]committed
+}
+
+func (m *Machine) setOffset(group string, k offsetKey, o committed) {
+	of := m.offsets[group]
+	if of == nil {
+		of = &groupOffsets{at: map[offsetKey]committed{}}
+		m.offsets[group] = of
+	}
+	of.at[k] = o
+}
+
+func (m *Machine) removeOffset(group string, k offsetKey) {
+	of := m.offsets[group]
+	if of == nil {
+		return
+	}
+	delete(of.at, k)
+	if len(of.at) == 0 {
+		delete(m.offsets, group)
+	}
+}
+
+// OffsetCommit handles API key 8. Topics are named and, where known, carry their id in every version; the caller has made
+// sure that they exist.
+func (m *Machine) OffsetCommit(now Now, to Caller, req *kmsg.OffsetCommitRequest) {
+	r := kmsg.NewPtrOffsetCommitResponse()
+	r.Version = req.Version
+	code := m.checkCommit(now, req)
+	w := &commitWrite{to: to, group: req.Group, response: r}
+	var records []Record
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		rt := kmsg.NewOffsetCommitResponseTopic()
+		rt.Topic, rt.TopicID = t.Topic, t.TopicID
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			rp := kmsg.NewOffsetCommitResponseTopicPartition()
+			rp.Partition, rp.ErrorCode = p.Partition, int16(code)
+			if code == kafka.None && p.Metadata != nil && utf16Len(*p.Metadata) > int(m.config.OffsetMetadataMaxBytes) {
+				rp.ErrorCode = int16(kafka.OffsetMetadataTooLarge)
+			}
+			rt.Partitions = append(rt.Partitions, rp)
+			if rp.ErrorCode != 0 {
+				continue
+			}
+			k := offsetKey{t.Topic, p.Partition}
+			o := committed{offset: p.Offset, leaderEpoch: p.LeaderEpoch, commitMS: now.WallMS, expireMS: -1, topicID: t.TopicID}
+			if p.Metadata != nil {
+				o.metadata = *p.Metadata
+			}
+			if req.Version < 6 {
+				o.leaderEpoch = -1
+			}
+			if req.Version >= 2 && req.Version <= 4 && req.RetentionTimeMillis >= 0 {
+				o.expireMS = now.WallMS + req.RetentionTimeMillis
+			}
+			records = append(records, offsetRecord(req.Group, k, &o))
+			w.keys, w.offsets = append(w.keys, k), append(w.offsets, o)
+		}
+		r.Topics = append(r.Topics, rt)
+	}
+	if len(records) == 0 {
+		m.answer(to, r)
+		return
+	}
+	if w.g = m.groups[req.Group]; w.g == nil {
+		w.g = m.create(now, req.Group)
+	}
+	w.g.commits++
+	m.write(records, w)
+}
+
+// checkCommit tells whether the sender may commit: a member with the current generation, or, while the group is empty,
+// anybody who claims to be none (generation -1).
+func (m *Machine) checkCommit(now Now, req *kmsg.OffsetCommitRequest) kafka.ErrorCode {
+	g := m.groups[req.Group]
+	isMember := req.Generation >= 0 || req.MemberID != "" || req.InstanceID != nil
+	switch {
+	case g == nil && req.Generation < 0:
+		return kafka.None
+	case g == nil && req.Version >= 9:
+		return kafka.GroupIdNotFound
+	case g == nil:
+		return kafka.IllegalGeneration
+	case g.state == dead:
+		return kafka.CoordinatorNotAvailable
+	case g.state == empty && req.Generation < 0:
+		return kafka.None
+	case !isMember:
+		return kafka.UnknownMemberId
+	}
+	if code := g.check(req.MemberID, req.InstanceID); code != kafka.None {
+		return code
+	}
+	if req.Generation != g.generation {
+		return kafka.IllegalGeneration
+	}
+	if g.state == completingRebalance {
+		return kafka.RebalanceInProgress
+	}
+	m.heardUnlessFresh(now, g.byID[req.MemberID])
+	return kafka.None
+}
+
+// utf16Len is a text's length as Kafka counts it against offset.metadata.max.bytes.
+func utf16Len(s string) int {
+	n := 0
+	for _, r := range s {
+		n++
+		if r > 0xFFFF {
+			n++
+		}
+	}
+	return n
+}
+
+// commitWrite waits for the records of one OffsetCommit.
+type commitWrite struct {
+	to       Caller
+	group    string
+	g        *classic
+	response *kmsg.OffsetCommitResponse
+	keys     []offsetKey
+	offsets  []committed
+}
+
+func (w *commitWrite) written(m *Machine, _ Now, code kafka.ErrorCode) {
+	w.g.commits--
+	if code != kafka.None {
+		w.fail(m, commitError(code))
+		m.dropIfUnused(w.g)
+		return
+	}
+	for i, k := range w.keys {
+		m.setOffset(w.group, k, w.offsets[i])
+	}
+	m.answer(w.to, w.response)
+}
+
+func (w *commitWrite) abandon(m *Machine) { w.fail(m, kafka.NotCoordinator) }
+
+func (w *commitWrite) fail(m *Machine, code kafka.ErrorCode) {
+	for i := range w.response.Topics {
+		for j := range w.response.Topics[i].Partitions {
+			if p := &w.response.Topics[i].Partitions[j]; p.ErrorCode == 0 {
+				p.ErrorCode = int16(code)
+			}
+		}
+	}
+	m.answer(w.to, w.response)
+}
+
+// OffsetFetch gives the committed offsets of one group: those asked for, or all with nil Topics. Topics are named, and
+// carry their id where it is known, in every version; an offset that was committed to another topic of the same name is
+// not given. An unknown group has no offsets, which is no error.
+func (m *Machine) OffsetFetch(req *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
+	r := kmsg.NewOffsetFetchResponseGroup()
+	r.Group = req.Group
+	r.Topics = []kmsg.OffsetFetchResponseGroupTopic{}
+	of := m.offsets[req.Group]
+	if req.Topics == nil {
+		if of != nil {
+			r.Topics = of.all()
+		}
+		return r
+	}
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		rt := kmsg.NewOffsetFetchResponseGroupTopic()
+		rt.Topic, rt.TopicID = t.Topic, t.TopicID
+		for _, p := range t.Partitions {
+			o, ok := committed{}, false
+			if of != nil {
+				o, ok = of.at[offsetKey{t.Topic, p}]
+			}
+			if !ok || o.topicID != t.TopicID && o.topicID != [16]byte{} && t.TopicID != [16]byte{} {
+				o = committed{offset: -1, leaderEpoch: -1}
+			}
+			rt.Partitions = append(rt.Partitions, o.response(p))
+		}
+		r.Topics = append(r.Topics, rt)
+	}
+	return r
+}
+
+func (o *committed) response(partition int32) kmsg.OffsetFetchResponseGroupTopicPartition {
+	p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+	p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = partition, o.offset, o.leaderEpoch, kmsg.StringPtr(o.metadata)
+	return p
+}
+
+// all gives every offset, sorted.
+func (of *groupOffsets) all() []kmsg.OffsetFetchResponseGroupTopic {
+	topics := []kmsg.OffsetFetchResponseGroupTopic{}
+	for _, k := range slices.SortedFunc(maps.Keys(of.at), compareKeys) {
+		o := of.at[k]
+		if len(topics) == 0 || topics[len(topics)-1].Topic != k.topic {
+			t := kmsg.NewOffsetFetchResponseGroupTopic()
+			t.Topic, t.TopicID = k.topic, o.topicID
+			topics = append(topics, t)
+		}
+		t := &topics[len(topics)-1]
+		t.Partitions = append(t.Partitions, o.response(k.partition))
+	}
+	return topics
+}
+
+func compareKeys(a, b offsetKey) int {
+	if c := strings.Compare(a.topic, b.topic); c != 0 {
+		return c
+	}
+	return int(a.partition) - int(b.partition)
+}

@@ -1,0 +1,130 @@
+package group
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/core/kafka"
+)
+
+// SyncGroup handles API key 14. The slices of req are the machine's afterwards.
+func (m *Machine) SyncGroup(now Now, to Caller, req *kmsg.SyncGroupRequest) {
+	refuse := func(code kafka.ErrorCode) {
+		r := kmsg.NewPtrSyncGroupResponse()
+		r.Version, r.ErrorCode, r.MemberAssignment = req.Version, int16(code), []byte{}
+		m.answer(to, r)
+	}
+	g := m.groups[req.Group]
+	switch {
+	case req.Group == "":
+		refuse(kafka.InvalidGroupId)
+		return
+	case g == nil:
+		refuse(kafka.UnknownMemberId)
+		return
+	case g.state == dead:
+		refuse(kafka.CoordinatorNotAvailable)
+		return
+	}
+	if code := g.check(req.MemberID, req.InstanceID); code != kafka.None {
+		refuse(code)
+		return
+	}
+	mb := g.byID[req.MemberID]
+	switch {
+	case req.Generation != g.generation:
+		refuse(kafka.IllegalGeneration)
+	case req.ProtocolType != nil && *req.ProtocolType != g.protocolType,
+		req.Protocol != nil && g.protocol != nil && *req.Protocol != *g.protocol:
+		refuse(kafka.InconsistentGroupProtocol)
+	case g.state == preparingRebalance:
+		refuse(kafka.RebalanceInProgress)
+	case g.state == stable:
+		m.synced(g, mb)
+		m.answer(to, g.syncResponse(mb, req.Version, kafka.None))
+	case g.state == completingRebalance:
+		m.answerSync(g, mb, kafka.RebalanceInProgress) // an earlier SyncGroup that its client has given up on
+		mb.sync, mb.syncV = to, req.Version
+		m.synced(g, mb)
+		if g.isLeader(mb.id) {
+			m.assign(g, req)
+		}
+	default:
+		refuse(kafka.UnknownMemberId)
+	}
+}
+
+// synced notes a member's SyncGroup; when all have come nobody is left to be removed for missing it.
+func (m *Machine) synced(g *classic, mb *member) {
+	mb.synced = true
+	for _, o := range g.members {
+		if !o.synced {
+			return
+		}
+	}
+	m.timers.stop(&g.syncTimer)
+}
+
+// assign writes the leader's assignment; it takes effect once it is written.
+func (m *Machine) assign(g *classic, req *kmsg.SyncGroupRequest) {
+	assignment := make(map[string][]byte, len(req.GroupAssignment))
+	for i := range req.GroupAssignment {
+		assignment[req.GroupAssignment[i].MemberID] = req.GroupAssignment[i].MemberAssignment
+	}
+	m.write([]Record{groupRecord(g, assignment)}, &assignmentWrite{g: g, generation: g.generation, assignment: assignment})
+}
+
+// syncTimeout removes the members that have not sent SyncGroup within the rebalance timeout.
+func (m *Machine) syncTimeout(now Now, g *classic) {
+	if g.state != completingRebalance && g.state != stable {
+		return
+	}
+	var late []string
+	for _, mb := range append([]*member(nil), g.members...) {
+		if !mb.synced {
+			late = append(late, mb.id)
+			m.remove(g, mb)
+		}
+	}
+	if len(late) > 0 {
+		m.prepare(now, g, "no SyncGroup came from "+strings.Join(late, ", "))
+	}
+}
+
+// assignmentWrite waits for the record that holds the leader's assignment.
+type assignmentWrite struct {
+	g          *classic
+	generation int32
+	assignment map[string][]byte
+}
+
+func (w *assignmentWrite) written(m *Machine, now Now, code kafka.ErrorCode) {
+	g := w.g
+	if code == kafka.None {
+		g.persisted = true
+	}
+	if g.state != completingRebalance || g.generation != w.generation {
+		return // the next rebalance has begun and answered who waited
+	}
+	if code != kafka.None {
+		for _, mb := range g.members {
+			mb.assignment = nil
+			if m.answerSync(g, mb, groupError(code)) {
+				m.heard(now, mb)
+			}
+		}
+		m.prepare(now, g, fmt.Sprintf("its assignment could not be written: %v", code))
+		return
+	}
+	g.enter(now, stable)
+	for _, mb := range g.members {
+		mb.assignment = w.assignment[mb.id]
+		if m.answerSync(g, mb, kafka.None) {
+			m.heard(now, mb)
+		}
+	}
+}
+
+func (w *assignmentWrite) abandon(*Machine) {} // Resign answers the members
