@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/tidemark/tidemark/loadgen/result"
+	"github.com/tidemark/tidemark/loadgen/workload"
 )
 
 // Schema is the version of plan.json, status.json and run.json that this build writes. It reads all from 1 on.
@@ -87,22 +88,21 @@ type Setting struct {
 
 // Cell is one combination of settings and one question.
 type Cell struct {
-	Number      int       `json:"number"` // from 1
-	Name        string    `json:"name"`   // "baseline", "linger=5ms", "load 75%"; unique within the plan
-	Role        Role      `json:"role"`
-	Kind        Kind      `json:"kind"`
-	Settings    []Setting `json:"settings"`  // what differs from the baseline; empty for the baseline itself
-	Against     int       `json:"against"`   // number of the cell that this one is compared with, 0 for none
-	Repeats     int       `json:"repeats"`   // planned
-	LoadShare   float64   `json:"loadShare"` // Ladder: share of the capacity found; else 0
-	Rate        float64   `json:"rate"`      // records/s as planned; 0 for capacity cells and, before the probes, Ladder
-	WarmupMS    int64     `json:"warmupMs"`
-	WindowMS    int64     `json:"windowMs"` // latency: length of the window; capacity: its upper bound
-	MaxBytes    int64     `json:"maxBytes"` // a run ends after so many bytes; 0: no bound of its own
-	Acks        string    `json:"acks"`     // what an ack means: "0", "1", "all"
-	Partitions  int       `json:"partitions"`
-	Replicas    int       `json:"replicas"`
-	RecordBytes string    `json:"recordBytes"` // as in the workload: "1KiB", "uniform(100,1000)"
+	Number    int       `json:"number"` // from 1
+	Name      string    `json:"name"`   // "baseline", "linger=5ms", "load 75%"; unique within the plan
+	Role      Role      `json:"role"`
+	Kind      Kind      `json:"kind"`
+	Settings  []Setting `json:"settings"`  // what differs from the baseline; empty for the baseline itself
+	Against   int       `json:"against"`   // number of the cell that this one is compared with, 0 for none
+	Repeats   int       `json:"repeats"`   // planned
+	LoadShare float64   `json:"loadShare"` // Ladder: share of the capacity found; else 0
+	Rate      float64   `json:"rate"`      // records/s as planned; 0 for capacity cells and, before the probes, Ladder
+	WarmupMS  int64     `json:"warmupMs"`
+	WindowMS  int64     `json:"windowMs"` // latency: length of the window; capacity: its upper bound
+	MaxBytes  int64     `json:"maxBytes"` // a run ends after so many bytes; 0: no bound of its own
+	// Asked is the whole workload, rate, window and bounds included; Ladder cells get their rate when the probes are
+	// done, and a run's own cell.yaml has it.
+	Asked workload.Spec `json:"asked"`
 }
 
 // RunPlan is one run of one cell in the plan's order.

@@ -1,0 +1,238 @@
+package matrix
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/tidemark/tidemark/bench/store"
+	"github.com/tidemark/tidemark/bench/suites"
+	"github.com/tidemark/tidemark/loadgen/workload"
+)
+
+// What a run costs beside its warm-up and window, and a bench beside its runs. Measured on a two-core host; the plan
+// is an estimate and prints as one.
+const (
+	runOverhead      = 700 * time.Millisecond  // processes, topics, joining groups, drain, verification
+	capacityOverhead = 1500 * time.Millisecond // the same, reading to the end, and writing dirty pages out
+	startOverhead    = 6 * time.Second         // host ceilings, target start, report
+	windowMin        = 500 * time.Millisecond
+	windowMax        = time.Minute
+)
+
+// Plan turns a suite into cells and runs under the seed. RunID, Created, Command and Versions are left to the caller.
+func Plan(s *suites.Suite, seed uint64) (*store.Plan, error) {
+	hash := sha256.Sum256(s.Text)
+	p := &store.Plan{
+		Schema: store.Schema, Suite: s.Name, SuiteHash: hex.EncodeToString(hash[:]), Seed: seed, Target: s.Target.String(),
+		RateFixed: s.Rate, RateCap: s.RateCap, Primary: s.Primary, Allowance: s.Allowance,
+		SLOP99MS: float64(s.SLO) / float64(time.Millisecond),
+	}
+	for _, b := range s.Baseline {
+		p.Baseline = append(p.Baseline, store.Setting{Axis: b.Field, Value: b.Value})
+	}
+	b := &builder{suite: s, plan: p}
+	b.cells()
+	if b.err != nil {
+		return nil, b.err
+	}
+	b.budget()
+	if b.err != nil {
+		return nil, b.err
+	}
+	for _, name := range s.Primary {
+		if !b.names[name] {
+			return nil, fmt.Errorf("%s: primary comparison %q names no cell: %w", s.File, name, suites.ErrSuite)
+		}
+	}
+	p.Runs = Order(p.Cells, seed)
+	return p, nil
+}
+
+type builder struct {
+	suite *suites.Suite
+	plan  *store.Plan
+	names map[string]bool
+	err   error
+}
+
+func (b *builder) cells() {
+	s := b.suite
+	b.names = map[string]bool{}
+	probe := 0
+	if s.Probes.Repeats > 0 {
+		b.add(store.Cell{Name: "capacity", Role: store.Probe, Kind: store.Capacity, Repeats: s.Probes.Repeats,
+			WindowMS: s.Probes.Window.Milliseconds(), MaxBytes: s.Probes.MaxBytes}, s.Probes.Set)
+		probe = len(b.plan.Cells)
+	}
+	b.add(store.Cell{Name: "baseline", Role: store.Baseline, Kind: store.Latency, Repeats: s.BaselineRepeats, Rate: s.Rate}, nil)
+	baseline := len(b.plan.Cells)
+	for _, share := range s.Ladder.Shares {
+		b.add(store.Cell{Name: fmt.Sprintf("load %.4g%%", 100*share), Role: store.Ladder, Kind: store.Latency,
+			Repeats: s.Ladder.Repeats, LoadShare: share}, nil)
+	}
+	for _, c := range Combine(s.Matrix.Design, s.Matrix.Axes, s.Matrix.Exclude) {
+		b.add(store.Cell{Name: nameOf(c), Role: store.Axis, Kind: store.Latency, Repeats: s.Matrix.Repeats, Rate: s.Rate,
+			Against: baseline}, c)
+	}
+	for _, c := range s.Capacity.Cells {
+		b.add(store.Cell{Name: "capacity " + nameOf(c), Role: store.Ceiling, Kind: store.Capacity, Repeats: s.Capacity.Repeats,
+			Against: probe, WindowMS: s.Capacity.Window.Milliseconds(), MaxBytes: s.Capacity.MaxBytes}, c)
+	}
+}
+
+func nameOf(c []suites.Setting) string {
+	parts := make([]string, len(c))
+	for i, s := range c {
+		parts[i] = s.Field + "=" + s.Value
+	}
+	return strings.Join(parts, " ")
+}
+
+// add completes a cell from the baseline and its settings and checks that it can be run at all.
+func (b *builder) add(c store.Cell, settings []suites.Setting) {
+	if b.err != nil {
+		return
+	}
+	spec := workload.Default()
+	at := b.suite.File
+	for _, list := range [][]suites.Setting{b.suite.Baseline, settings} {
+		for _, s := range list {
+			if err := suites.Apply(&spec, s); err != nil {
+				b.err = fmt.Errorf("%s: %w: %w", s.At, err, suites.ErrSuite)
+				return
+			}
+		}
+	}
+	for _, s := range settings {
+		c.Settings = append(c.Settings, store.Setting{Axis: s.Field, Value: s.Value})
+		at = s.At
+	}
+	c.Number = len(b.plan.Cells) + 1
+	if b.names[c.Name] {
+		b.err = fmt.Errorf("%s: two cells would be called %q: %w", at, c.Name, suites.ErrSuite)
+		return
+	}
+	b.names[c.Name] = true
+	c.WarmupMS = b.suite.WarmUp.Milliseconds()
+	spec.Question = workload.Question(c.Kind)
+	if c.Kind == store.Latency {
+		spec.SLO = workload.Duration(b.suite.SLO)
+	}
+	spec.Name = c.Name
+	c.Asked = spec
+	b.plan.Cells = append(b.plan.Cells, c)
+}
+
+// budget gives the latency cells the window that the suite's seconds leave, completes each workload with rate and
+// times, and sums up time and bytes.
+func (b *builder) budget() {
+	window := b.suite.Window
+	if window == 0 {
+		window = b.leftFor()
+		if window < windowMin {
+			b.err = fmt.Errorf("%s: seconds: %g leaves the latency cells %v each, they need %v: fewer cells or repeats, or more time: %w",
+				b.suite.File, b.suite.Seconds, window.Round(time.Millisecond), windowMin, suites.ErrSuite)
+			return
+		}
+		window = min(window, windowMax)
+	}
+	seconds := startOverhead
+	var bytes, ladderShares float64
+	for i := range b.plan.Cells {
+		c := &b.plan.Cells[i]
+		if c.Kind == store.Latency {
+			c.WindowMS = window.Milliseconds()
+		}
+		seconds += time.Duration(c.Repeats) * cellTime(c)
+		if c.Role == store.Ladder {
+			ladderShares += float64(c.Repeats) * c.LoadShare
+			continue
+		}
+		b.complete(c)
+		bytes += float64(c.Repeats) * float64(c.MaxBytes)
+	}
+	// What the ladder may write is what the others leave; its windows shrink when the capacity found is high.
+	for i := range b.plan.Cells {
+		c := &b.plan.Cells[i]
+		if c.Role != store.Ladder {
+			continue
+		}
+		c.MaxBytes = int64((float64(b.suite.MaxBytes) - bytes) * c.LoadShare / ladderShares)
+		b.complete(c)
+	}
+	if ladderShares > 0 && bytes < float64(b.suite.MaxBytes) {
+		bytes = float64(b.suite.MaxBytes)
+	}
+	b.plan.Seconds = seconds.Seconds()
+	b.plan.MaxBytes = int64(bytes)
+	if b.plan.MaxBytes > b.suite.MaxBytes {
+		b.err = fmt.Errorf("%s: the cells may write %.1f GiB together, max-bytes allows %.1f GiB: lower rate, max-bytes of the cells or repeats: %w",
+			b.suite.File, bytes/(1<<30), float64(b.suite.MaxBytes)/(1<<30), suites.ErrSuite)
+	}
+}
+
+func cellTime(c *store.Cell) time.Duration {
+	overhead := runOverhead
+	if c.Kind == store.Capacity {
+		overhead = capacityOverhead
+	}
+	return overhead + time.Duration(c.WarmupMS+c.WindowMS)*time.Millisecond
+}
+
+// leftFor is the window that makes the whole take the suite's seconds.
+func (b *builder) leftFor() time.Duration {
+	left := time.Duration(b.suite.Seconds*float64(time.Second)) - startOverhead
+	latencyRuns := 0
+	for i := range b.plan.Cells {
+		c := &b.plan.Cells[i]
+		left -= time.Duration(c.Repeats) * cellTime(c)
+		if c.Kind == store.Latency {
+			latencyRuns += c.Repeats
+		}
+	}
+	if latencyRuns == 0 {
+		return windowMax
+	}
+	return (left / time.Duration(latencyRuns)).Truncate(50 * time.Millisecond)
+}
+
+// complete writes the cell's times, rate and bound into its workload. A latency cell's bound of bytes is what it
+// intends to write, by the mean size of its records, with a tenth to spare.
+func (b *builder) complete(c *store.Cell) {
+	w := &c.Asked
+	w.WarmUp, w.Window = workload.Duration(c.WarmupMS*1e6), workload.Duration(c.WindowMS*1e6)
+	w.Rate = c.Rate
+	if c.Role == store.Axis || c.Role == store.Baseline {
+		seconds := float64(c.WarmupMS+c.WindowMS) / 1000
+		c.MaxBytes = int64(math.Ceil(1.1 * c.Rate * seconds * w.RecordSize.Mean()))
+	}
+	w.MaxBytes = workload.Bytes(c.MaxBytes)
+	w.MaxDuration = w.WarmUp + w.Window + w.Drain + workload.Duration(60*time.Second)
+	if c.Role == store.Ladder {
+		return // has no rate yet
+	}
+	if err := w.Validate(); err != nil && b.err == nil {
+		b.err = fmt.Errorf("%s: cell %q: %w: %w", b.suite.File, c.Name, err, suites.ErrSuite)
+	}
+}
+
+// SetRate gives a cell the rate of its run and, where the cell's bound of bytes would end the window early, a shorter
+// window; a window under the least that makes sense is an error.
+func SetRate(c store.Cell, rate float64) (store.Cell, error) {
+	c.Rate, c.Asked.Rate = rate, rate
+	bytesPerSec := 1.1 * rate * c.Asked.RecordSize.Mean()
+	if c.Role == store.Ladder && c.MaxBytes > 0 && bytesPerSec > 0 {
+		fits := int64(1000*float64(c.MaxBytes)/bytesPerSec) - c.WarmupMS
+		if fits < 100 {
+			return c, fmt.Errorf("cell %q: at %.0f records/s its %d MiB last %d ms, warm-up included: raise the suite's max-bytes",
+				c.Name, rate, c.MaxBytes>>20, fits+c.WarmupMS)
+		}
+		c.WindowMS = min(c.WindowMS, fits)
+		c.Asked.Window = workload.Duration(c.WindowMS * 1e6)
+	}
+	return c, c.Asked.Validate()
+}

@@ -1,0 +1,136 @@
+package suites
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// suite reads the top level.
+//
+//tidy:long one line for each field of a suite
+func (r *reader) suite(n ast.Node, s *Suite) {
+	var seed int
+	r.mapping(n, "the suite", []field{
+		{"name", text(r, "name", &s.Name)},
+		{"about", text(r, "about", &s.About)},
+		{"target", func(n ast.Node) { r.target(n, &s.Target) }},
+		{"seed", func(n ast.Node) { integer(r, "seed", 0, 1<<53, &seed)(n); s.Seed = uint64(seed) }},
+		{"seconds", decimal(r, "seconds", 1, 1e6, &s.Seconds)},
+		{"max-bytes", size(r, "max-bytes", &s.MaxBytes)},
+		{"allowance", share(r, "allowance", &s.Allowance)},
+		{"rate", decimal(r, "rate", 1, 1e9, &s.Rate)},
+		{"rate-cap", share(r, "rate-cap", &s.RateCap)},
+		{"warm-up", duration(r, "warm-up", &s.WarmUp)},
+		{"window", duration(r, "window", &s.Window)},
+		{"slo", duration(r, "slo", &s.SLO)},
+		{"primary", func(n ast.Node) {
+			r.sequence(n, "primary", func(n ast.Node) { s.Primary = append(s.Primary, r.scalar(n, "a primary comparison")) })
+		}},
+		{"broker", func(n ast.Node) {
+			r.pairs(n, "broker", func(key string, _, v ast.Node) {
+				s.Broker = append(s.Broker, Setting{Field: key, Value: r.scalar(v, key), At: r.at(v)})
+			})
+		}},
+		{"baseline", func(n ast.Node) {
+			r.mapping(n, "baseline", []field{
+				{"repeats", integer(r, "repeats", 1, 10000, &s.BaselineRepeats)},
+				{"set", settings(r, "set", &s.Baseline)},
+			})
+		}},
+		{"probes", func(n ast.Node) {
+			r.mapping(n, "probes", []field{
+				{"repeats", integer(r, "repeats", 1, 100, &s.Probes.Repeats)},
+				{"window", duration(r, "window", &s.Probes.Window)},
+				{"max-bytes", size(r, "max-bytes", &s.Probes.MaxBytes)},
+				{"set", settings(r, "set", &s.Probes.Set)},
+			})
+		}},
+		{"ladder", func(n ast.Node) {
+			r.mapping(n, "ladder", []field{
+				{"repeats", integer(r, "repeats", 1, 10000, &s.Ladder.Repeats)},
+				{"shares", func(n ast.Node) {
+					r.sequence(n, "shares", func(n ast.Node) { s.Ladder.Shares = append(s.Ladder.Shares, r.share(n, "a share of the capacity")) })
+				}},
+			})
+		}},
+		{"matrix", func(n ast.Node) { r.matrix(n, &s.Matrix) }},
+		{"capacity", func(n ast.Node) {
+			r.mapping(n, "capacity", []field{
+				{"repeats", integer(r, "repeats", 1, 10000, &s.Capacity.Repeats)},
+				{"window", duration(r, "window", &s.Capacity.Window)},
+				{"max-bytes", size(r, "max-bytes", &s.Capacity.MaxBytes)},
+				{"cells", func(n ast.Node) { s.Capacity.Cells = r.settingLists(n, "cells") }},
+			})
+		}},
+	})
+}
+
+func (r *reader) target(n ast.Node, t *Target) {
+	if v, ok := n.(*ast.StringNode); ok {
+		if v.Value != "embedded" {
+			r.fail(n, "target must be embedded, {bootstrap: HOST:PORT} or {command: [program, arguments]}, not %q", v.Value)
+		}
+		return
+	}
+	r.mapping(n, "target", []field{
+		{"bootstrap", text(r, "bootstrap", &t.Bootstrap)},
+		{"command", func(n ast.Node) {
+			r.sequence(n, "command", func(n ast.Node) { t.Command = append(t.Command, r.scalar(n, "an argument")) })
+		}},
+	})
+}
+
+func (r *reader) matrix(n ast.Node, m *Matrix) {
+	r.mapping(n, "matrix", []field{
+		{"design", func(n ast.Node) {
+			m.Design = r.scalar(n, "design")
+			if known := []string{"one-factor", "full", "pairwise"}; !slices.Contains(known, m.Design) && r.err == nil {
+				r.fail(n, "design must be %s, not %q", strings.Join(known, ", "), m.Design)
+			}
+		}},
+		{"repeats", integer(r, "repeats", 1, 10000, &m.Repeats)},
+		{"axes", func(n ast.Node) {
+			r.pairs(n, "axes", func(key string, k, v ast.Node) {
+				axis := Axis{Field: key}
+				r.sequence(v, "the values of axis "+key, func(v ast.Node) { axis.Values = append(axis.Values, r.setting(key, k, v)) })
+				if len(axis.Values) == 0 {
+					r.fail(v, "axis %s has no value", key)
+				}
+				m.Axes = append(m.Axes, axis)
+			})
+		}},
+		{"exclude", func(n ast.Node) { m.Exclude = r.settingLists(n, "exclude") }},
+	})
+}
+
+func (r *reader) settingLists(n ast.Node, what string) [][]Setting {
+	var lists [][]Setting
+	r.sequence(n, what, func(n ast.Node) {
+		var list []Setting
+		settings(r, "an entry of "+what, &list)(n)
+		lists = append(lists, list)
+	})
+	return lists
+}
+
+// check refuses what can be read and has no meaning.
+func (r *reader) check(n ast.Node, s *Suite) {
+	switch {
+	case s.Name == "":
+		r.fail(n, "the suite has no name")
+	case s.Rate == 0:
+		r.fail(n, "the suite has no rate: records/s of the baseline and of the cells that change a setting")
+	case len(s.Ladder.Shares) > 0 && s.Probes.Repeats == 0:
+		r.fail(n, "a ladder takes its rates from the capacity found: set probes: {repeats: 2}")
+	case s.RateCap > 0 && s.Probes.Repeats == 0:
+		r.fail(n, "rate-cap is a share of the capacity found: set probes: {repeats: 2}")
+	case s.Window == 0 && s.Seconds == 0:
+		r.fail(n, "set window (of each latency cell) or seconds (of everything)")
+	case len(s.Primary) > 6:
+		r.fail(n, "%d primary comparisons: a suite names at most six", len(s.Primary))
+	case len(s.Broker) > 0 && !s.Target.Embedded():
+		r.fail(n, "broker properties are for target: embedded")
+	}
+}
