@@ -205,6 +205,9 @@ func (f field) set(text string) error {
 			}
 			m[strings.TrimSpace(key)] = value
 		}
+		if len(m) == 0 {
+			m = nil
+		}
 		v.Set(reflect.ValueOf(m))
 	default:
 		return setNumber(v, text)
