@@ -1,7 +1,7 @@
 package record
 
 import (
-	"errors"
+	"fmt"
 
 	"github.com/tidemark/tidemark/core/compress"
 	"github.com/tidemark/tidemark/core/kafka"
@@ -32,7 +32,7 @@ const DefaultMaxDecompressedBytes = 256 << 20
 type Validated struct {
 	Records        int32
 	MaxTimestamp   int64 // milliseconds, or NoTimestamp
-	MaxTimestampAt int32 // offset delta of the first record with MaxTimestamp
+	MaxTimestampAt int32 // offset delta of the first record with MaxTimestamp; 0 without one
 	ProducerID     kafka.ProducerID
 	ProducerEpoch  kafka.ProducerEpoch
 	BaseSequence   int32
@@ -41,6 +41,119 @@ type Validated struct {
 	Codec          compress.Codec
 }
 
-// Validate checks what a client sent as the records of one partition, by BROKER 1, and patches its max timestamp and
-// time type in place.
-func Validate(b []byte, p Policy) (Validated, error) { return Validated{}, errors.ErrUnsupported }
+// Validate checks what a client sent as the records of one partition, as far as Kafka's LogValidator does (BROKER 1):
+// exactly one batch of magic 2 with base offset 0, its CRC, no control bit, records that fill it exactly, count up from
+// 0 and are as many as the header says, their keys and times. Compressed records pass through a bounded decoder that
+// skips keys and values.
+//
+// It then sets the max timestamp to the largest that it saw and the time type to the topic's (with LogAppendTime to
+// NowMS), in place, and computes a new CRC if either changed. b is otherwise untouched, and wholly so after an error.
+// An uncompressed batch costs no allocation.
+//
+// An error is a kafka.ErrorCode for errors.As, with a text for the response: CORRUPT_MESSAGE for the CRC,
+// INVALID_TIMESTAMP, UNSUPPORTED_COMPRESSION_TYPE for zstd where it is not allowed, MESSAGE_TOO_LARGE above
+// MaxBatchBytes, INVALID_RECORD for the rest.
+func Validate(b []byte, p Policy) (Validated, error) {
+	batch, err := single(b)
+	if err != nil {
+		return Validated{}, err
+	}
+	if err := checkHeader(batch, &p); err != nil {
+		return Validated{}, err
+	}
+	w := newWalk(batch, &p)
+	n := batch.NumRecords()
+	codec := batch.Codec()
+	if codec == compress.None {
+		err = w.plain(batch[HeaderBytes:], n)
+	} else {
+		err = w.compressed(batch, n, &p)
+	}
+	if err != nil {
+		return Validated{}, err
+	}
+	if p.TimestampType == LogAppendTime {
+		w.maxTimestamp, w.maxTimestampAt = p.NowMS, 0
+	}
+	if batch.TimestampType() != p.TimestampType || batch.MaxTimestamp() != w.maxTimestamp {
+		batch.SetMaxTimestamp(p.TimestampType, w.maxTimestamp)
+	}
+	return Validated{
+		Records: n, MaxTimestamp: w.maxTimestamp, MaxTimestampAt: w.maxTimestampAt,
+		ProducerID: batch.ProducerID(), ProducerEpoch: batch.ProducerEpoch(),
+		BaseSequence: batch.BaseSequence(), LastSequence: batch.LastSequence(),
+		Transactional: batch.IsTransactional(), Codec: codec,
+	}, nil
+}
+
+// single is the one batch that b must be.
+func single(b []byte) (Batch, error) {
+	if len(b) > posMagic && b[posMagic] != Magic {
+		return nil, invalid("message format %d is not supported: send record batches of format 2", int8(b[posMagic]))
+	}
+	batch, rest, err := Next(b)
+	if err != nil {
+		return nil, invalid("%d bytes are no whole record batch: %w", len(b), err)
+	}
+	if len(rest) > 0 {
+		return nil, invalid("%d bytes follow the record batch: send exactly one batch for a partition", len(rest))
+	}
+	return batch, nil
+}
+
+// checkHeader checks all that stands before the records.
+func checkHeader(b Batch, p *Policy) error {
+	if p.MaxBatchBytes > 0 && len(b) > p.MaxBatchBytes {
+		return fmt.Errorf("%w: the record batch has %d bytes, the topic takes %d (max.message.bytes)",
+			kafka.MessageTooLarge, len(b), p.MaxBatchBytes)
+	}
+	if got, want := b.ComputeCRC(), b.CRC(); got != want {
+		return fmt.Errorf("%w: the record batch's CRC is %08x, its header says %08x", kafka.CorruptMessage, got, want)
+	}
+	n, codec := b.NumRecords(), b.Codec()
+	switch {
+	case b.BaseOffset() != 0:
+		return invalid("base offset is %d: a producer sends 0", b.BaseOffset())
+	case b.IsControl():
+		return invalid("clients may not write control records")
+	case n <= 0 || b.LastOffsetDelta() != n-1:
+		return invalid("%d records with last offset delta %d: there must be one for each offset", n, b.LastOffsetDelta())
+	case !codec.Valid():
+		return invalid("unknown compression codec %d", codec)
+	case codec == compress.Zstd && !p.AllowZstd:
+		return fmt.Errorf("%w: zstd needs Produce version 7 or later", kafka.UnsupportedCompressionType)
+	case b.IsTransactional() && b.ProducerID() < 0:
+		return invalid("a transactional batch needs a producer id")
+	case p.TimestampType == LogAppendTime && b.TimestampType() == LogAppendTime:
+		return fmt.Errorf("%w: the time type LogAppendTime is the broker's to set", kafka.InvalidTimestamp)
+	}
+	return nil
+}
+
+// compressed walks n records behind the batch's codec.
+func (w *walk) compressed(b Batch, n int32, p *Policy) error {
+	limit := p.MaxDecompressedBytes
+	if limit <= 0 {
+		limit = DefaultMaxDecompressedBytes
+	}
+	r, err := p.Codecs.NewReader(b.Codec(), b[HeaderBytes:], limit)
+	if err != nil {
+		return invalid("the records cannot be decompressed: %w", err)
+	}
+	defer r.Close()
+	s := cursor{r: r}
+	for k := range n {
+		err := w.streamed(&s, k)
+		if s.err != nil {
+			return errDecompress(k, s.err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.finish()
+}
+
+func errDecompress(k int32, err error) error {
+	return invalid("record %d: the records cannot be decompressed: %w", k, err)
+}
