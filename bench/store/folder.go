@@ -200,8 +200,7 @@ func (f *Folder) readRun(c *Cell, repeat int) (*Run, error) {
 		return nil, fmt.Errorf("%s: run.json says cell %d repeat %d", dir, r.Cell, r.Repeat)
 	}
 	r.Dir = dir
-	res := &result.Result{}
-	err := readJSON(filepath.Join(dir, result.FileName), res)
+	res, err := result.Read(dir)
 	switch {
 	case err == nil:
 		r.Result = res

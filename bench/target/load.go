@@ -1,0 +1,216 @@
+package target
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark/tidemark/bench/store"
+	"github.com/tidemark/tidemark/broker/proc"
+	"github.com/tidemark/tidemark/loadgen/result"
+	"github.com/tidemark/tidemark/loadgen/workload"
+)
+
+// Job is one run of one cell.
+type Job struct {
+	Cell   store.Cell // with its rate set
+	Repeat int
+	Order  int
+	Seed   uint64
+	Prefix string // of the run's topics and groups
+	Dir    string // an empty folder that the run is filled into
+	// During, if not nil, is called when the load process has started and may take profiles; it must return when
+	// ctx ends, which is when the load process has ended.
+	During func(ctx context.Context, dir string) (profiles []string)
+}
+
+// interruptGrace is how long a load process may take to write its partial result after a signal.
+const interruptGrace = 15 * time.Second
+
+// Run runs a job and returns what run.json will hold. The run's own misfortunes are in its status; an error is for
+// what keeps the bench from going on. When ctx ends, the load is interrupted and the run is partial.
+func (t *Target) Run(ctx context.Context, j Job) (*store.Run, error) {
+	spec := j.Cell.Asked.Clone()
+	spec.Seed, spec.Prefix = j.Seed, j.Prefix
+	cellFile := j.Dir + ".yaml" // beside the folder, which must be empty when the load starts
+	if err := os.WriteFile(cellFile, spec.Marshal(), 0o644); err != nil {
+		return nil, err
+	}
+	r := &store.Run{
+		Schema: store.Schema, Cell: j.Cell.Number, Repeat: j.Repeat, Order: j.Order, Seed: j.Seed, Rate: j.Cell.Rate,
+		Reasons: []string{}, Marks: []string{}, Target: t.description(),
+	}
+	if t.Mode() != "bootstrap" && t.options.Data != "" {
+		if err := syncFS(t.options.Data); err != nil {
+			return nil, err
+		}
+	}
+	sampling := startSampler(t.PIDs)
+	r.Memory.Before = ReadMemory()
+	r.Started = time.Now()
+	log, err := t.load(ctx, j, r, cellFile)
+	r.Ended = time.Now()
+	r.Memory.After = ReadMemory()
+	use := sampling.stop()
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(os.Rename(cellFile, filepath.Join(j.Dir, "cell.yaml")), os.WriteFile(filepath.Join(j.Dir, "load.log"), log, 0o644))
+	if err != nil {
+		return nil, err
+	}
+	r.Target.Samples = use.samples()
+	r.Result, err = result.Read(j.Dir)
+	if err != nil {
+		r.Error = lastLine(log, err)
+	} else {
+		w := r.Result.Window
+		r.Target.Process = use.process(w.StartNanos, w.EndNanos)
+		if p := r.Target.Process; p != nil {
+			p.Affinity, p.Version, p.Label = t.Cores, t.Version, "target"
+		}
+		r.Cores = use.cores(w.StartNanos, w.EndNanos)
+	}
+	Judge(&j.Cell, r, t.Alive())
+	return r, nil
+}
+
+// load runs the load process to its end and returns what it printed.
+func (t *Target) load(ctx context.Context, j Job, r *store.Run, cellFile string) ([]byte, error) {
+	bin := t.options.Bin
+	if bin == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		bin = self
+	}
+	args := append([]string{"load", "--workload", cellFile, "--bootstrap", t.Bootstrap, "--out", j.Dir, "--no-progress"}, t.options.LoadArgs...)
+	r.Command = []string{"tidemark", "load", "--workload", "cell.yaml", "--bootstrap", t.Bootstrap}
+	log := &boundedLog{}
+	cmd := exec.Command(bin, args...)
+	cmd.Env = append(os.Environ(), t.options.Env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.WaitDelay = time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := proc.Pinned(t.LoadCores, cmd.Start); err != nil {
+		return nil, fmt.Errorf("start the load process: %w", err)
+	}
+	ended := make(chan struct{})
+	during, endDuring := context.WithCancel(ctx)
+	var profiling sync.WaitGroup
+	if j.During != nil {
+		profiling.Go(func() { r.Profiles = j.During(during, j.Dir) })
+	}
+	go interrupt(ctx, cmd, ended, limit(&j.Cell.Asked))
+	err := cmd.Wait()
+	close(ended)
+	endDuring()
+	profiling.Wait()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		r.ExitCode = exit.ExitCode()
+		if r.ExitCode < 0 {
+			r.ExitCode = 5
+			r.Reasons = append(r.Reasons, "the load process ended by "+exit.String())
+		}
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
+		return nil, fmt.Errorf("load process: %w", err)
+	}
+	return log.bytes(), nil
+}
+
+// limit is when a load process that does not end is taken to hang: well after every bound that it keeps itself.
+func limit(w *workload.Spec) time.Duration { return w.MaxDuration.D() + 30*time.Second }
+
+// interrupt passes the end of ctx on to the load process, first as SIGINT, and ends one that hangs.
+func interrupt(ctx context.Context, cmd *exec.Cmd, ended <-chan struct{}, hung time.Duration) {
+	timer := time.NewTimer(hung)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		return
+	case <-timer.C:
+		_ = cmd.Process.Kill()
+		return
+	case <-ctx.Done():
+	}
+	_ = cmd.Process.Signal(os.Interrupt)
+	timer.Reset(interruptGrace)
+	select {
+	case <-ended:
+	case <-timer.C:
+		_ = cmd.Process.Kill()
+	}
+}
+
+func (t *Target) description() store.Target {
+	return store.Target{
+		Mode: t.Mode(), Bootstrap: t.Bootstrap, Version: t.Version, PIDs: t.PIDs, Cores: t.Cores, LoadCores: t.LoadCores, Settings: t.Settings,
+	}
+}
+
+// syncFS writes the dirty pages of a folder's file system out, so that no run pays for the one before.
+func syncFS(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Syncfs(int(f.Fd()))
+}
+
+// maxLog bounds what is kept of a load process's output.
+const maxLog = 1 << 20
+
+// boundedLog keeps the first and the last half of maxLog.
+type boundedLog struct {
+	mu   sync.Mutex // guards all below
+	head []byte
+	tail []byte
+	cut  bool
+}
+
+func (l *boundedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(p)
+	if room := maxLog/2 - len(l.head); room > 0 {
+		take := min(room, len(p))
+		l.head, p = append(l.head, p[:take]...), p[take:]
+	}
+	l.tail = append(l.tail, p...)
+	if len(l.tail) > maxLog/2 {
+		l.tail, l.cut = append([]byte(nil), l.tail[len(l.tail)-maxLog/2:]...), true
+	}
+	return n, nil
+}
+
+func (l *boundedLog) bytes() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut {
+		return append(append(l.head, "\n... cut ...\n"...), l.tail...)
+	}
+	return append(l.head, l.tail...)
+}
+
+// lastLine is the last thing a failed load process said.
+func lastLine(log []byte, err error) string {
+	lines := bytes.Split(bytes.TrimSpace(log), []byte{'\n'})
+	if last := strings.TrimSpace(string(lines[len(lines)-1])); last != "" {
+		return last
+	}
+	return err.Error()
+}

@@ -1,0 +1,280 @@
+// Package target starts or reaches what a bench measures, and runs one cell against it.
+//
+//	embedded   `tidemark broker` as a child (broker/proc), on cores of its own where there are two
+//	command    a program that the suite names: started, waited for until its bootstrap address accepts a connection
+//	bootstrap  a cluster that runs already: nothing started, nothing measured but what the load sees
+//
+// A run is: write dirty pages out, note memory, start sampling, start `tidemark load` in a process of its own, wait,
+// stop sampling, judge. The window's place in time comes from the load's result, on the same CLOCK_MONOTONIC; the
+// target's counters are interpolated at its two ends (METHOD 4). This package ends only processes that it started. A
+// Target belongs to one goroutine; the children's output is read by goroutines that end with them.
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/tidemark/tidemark/bench/store"
+	"github.com/tidemark/tidemark/bench/suites"
+	"github.com/tidemark/tidemark/broker/proc"
+)
+
+// Options says what to measure.
+type Options struct {
+	Target     suites.Target
+	Bin        string           // the tidemark binary for broker and load; "" is this program
+	Data       string           // folder for the embedded broker's data, made and removed by Start and Stop
+	Properties []suites.Setting // of the embedded broker, over the bench's own
+	Log        io.Writer        // gets the target's log
+	Env        []string         // added to the environment of broker and load
+	LoadArgs   []string         // added to the arguments of every `tidemark load`
+}
+
+// BenchProperties are the broker settings that a bench changes, each said in the results.
+func BenchProperties() []suites.Setting {
+	return []suites.Setting{
+		{Field: "group.initial.rebalance.delay.ms", Value: "0"},
+		{Field: "log.segment.delete.delay.ms", Value: "0"}, // or the topics of one run are deleted in the midst of another
+	}
+}
+
+// Target is what is measured.
+type Target struct {
+	options   Options
+	broker    *proc.Broker
+	program   *program
+	Bootstrap string
+	Admin     string // HTTP side of the embedded broker
+	PIDs      []int
+	Cores     []int // of the target; empty: not pinned
+	LoadCores []int
+	Settings  []store.Setting
+	Version   string
+}
+
+// SplitCores divides the cores this process may use: the target gets its own where there are two, half of them from
+// four on. With one, both share it and neither is pinned.
+func SplitCores(all []int) (target, load []int) {
+	if len(all) < 2 {
+		return nil, nil
+	}
+	n := max(1, len(all)/2)
+	if len(all) == 3 {
+		n = 1
+	}
+	return all[:n], all[n:]
+}
+
+// Start starts the target or checks that it can be reached.
+func Start(ctx context.Context, o Options) (*Target, error) {
+	t := &Target{options: o}
+	switch {
+	case o.Target.Embedded():
+		return t, t.startBroker(ctx)
+	case len(o.Target.Command) > 0:
+		return t, t.startProgram(ctx)
+	}
+	t.Bootstrap = o.Target.Bootstrap
+	if err := reach(ctx, t.Bootstrap, 5*time.Second, nil); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *Target) startBroker(ctx context.Context) error {
+	if err := os.RemoveAll(t.options.Data); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(t.options.Data, 0o755); err != nil {
+		return err
+	}
+	t.Cores, t.LoadCores = SplitCores(proc.Cores())
+	settings := append(BenchProperties(), t.options.Properties...)
+	var properties []string
+	t.Settings = nil
+	for _, s := range settings {
+		properties = append(properties, s.Field+"="+s.Value)
+		t.Settings = append(t.Settings, store.Setting{Axis: s.Field, Value: s.Value})
+	}
+	b, err := proc.Start(ctx, proc.Options{
+		Bin: t.options.Bin, Data: t.options.Data, Properties: properties, Env: t.options.Env, Cores: t.Cores, Stderr: t.options.Log,
+	})
+	if err != nil {
+		_ = os.RemoveAll(t.options.Data)
+		return err
+	}
+	t.broker = b
+	t.Bootstrap, t.Admin, t.PIDs, t.Version = b.Addr, b.Admin, []int{b.PID}, "tidemark"
+	return nil
+}
+
+// Alive reports whether the target's process still runs; a target that this package did not start counts as alive.
+func (t *Target) Alive() bool {
+	var done <-chan struct{}
+	switch {
+	case t.broker != nil:
+		done = t.broker.Done()
+	case t.program != nil:
+		done = t.program.done
+	}
+	select {
+	case <-done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Restart starts a target anew that has died, with an empty data folder.
+func (t *Target) Restart(ctx context.Context) error {
+	switch {
+	case t.broker != nil:
+		t.broker.Kill()
+		t.broker = nil
+		return t.startBroker(ctx)
+	case t.program != nil:
+		t.program.kill()
+		t.program = nil
+		return t.startProgram(ctx)
+	}
+	return nil
+}
+
+// Stop ends what Start started and removes the embedded broker's data.
+func (t *Target) Stop() error {
+	var err error
+	if t.broker != nil {
+		err = t.broker.Stop()
+		err = errors.Join(err, os.RemoveAll(t.options.Data))
+	}
+	if t.program != nil {
+		err = errors.Join(err, t.program.stop())
+	}
+	return err
+}
+
+// Mode is the kind of target as store.Target names it.
+func (t *Target) Mode() string {
+	switch {
+	case t.options.Target.Embedded():
+		return "embedded"
+	case len(t.options.Target.Command) > 0:
+		return "command"
+	}
+	return "bootstrap"
+}
+
+// program is a target that the suite starts by a command of its own.
+type program struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // after done
+}
+
+// errProgramEnded says that a command ended where it should have served.
+var errProgramEnded = errors.New("the target's command ended")
+
+func (t *Target) startProgram(ctx context.Context) error {
+	argv := t.options.Target.Command
+	if t.options.Target.Bootstrap == "" {
+		return fmt.Errorf("target command %s: say where it listens: target: {command: [...], bootstrap: HOST:PORT}", argv[0])
+	}
+	if conn, err := net.DialTimeout("tcp", t.options.Target.Bootstrap, time.Second); err == nil {
+		conn.Close()
+		return fmt.Errorf("something listens on %s already: end it, or use target: {bootstrap: %s}", t.options.Target.Bootstrap, t.options.Target.Bootstrap)
+	}
+	t.Cores, t.LoadCores = SplitCores(proc.Cores())
+	p := &program{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), t.options.Env...)
+	p.cmd.Stdout, p.cmd.Stderr = t.options.Log, t.options.Log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p.cmd.WaitDelay = 5 * time.Second
+	if err := proc.Pinned(t.Cores, p.cmd.Start); err != nil {
+		return fmt.Errorf("target command: %w", err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.program, t.Bootstrap = p, t.options.Target.Bootstrap
+	if err := reach(ctx, t.Bootstrap, 60*time.Second, p.done); err != nil {
+		p.kill()
+		if errors.Is(err, errProgramEnded) {
+			return fmt.Errorf("%w before it listened on %s: %v", errProgramEnded, t.Bootstrap, p.err)
+		}
+		return err
+	}
+	t.PIDs = group(p.cmd.Process.Pid)
+	t.Version = filepath.Base(argv[0])
+	return nil
+}
+
+func (p *program) kill() {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // its own process group, made by Start
+	<-p.done
+}
+
+func (p *program) stop() error {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
+	timer := time.NewTimer(proc.DefaultStopTimeout)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C:
+	}
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // what its leader left behind
+	<-p.done
+	return nil
+}
+
+// group lists the processes of a process group: a start script's Java child is what works.
+func group(leader int) []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return []int{leader}
+	}
+	var pids []int
+	for _, e := range entries {
+		var pid int
+		if _, err := fmt.Sscanf(e.Name(), "%d", &pid); err != nil {
+			continue
+		}
+		if g, err := syscall.Getpgid(pid); err == nil && g == leader {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// reach dials an address until it answers.
+func reach(ctx context.Context, addr string, limit time.Duration, ended <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	ticks := time.NewTicker(50 * time.Millisecond)
+	defer ticks.Stop()
+	var dialer net.Dialer
+	for {
+		conn, err := dialer.DialContext(ctx, "tcp", addr)
+		if err == nil {
+			return conn.Close()
+		}
+		if ended == nil {
+			return fmt.Errorf("target %s cannot be reached: %w", addr, err)
+		}
+		select {
+		case <-ended:
+			return errProgramEnded
+		case <-ctx.Done():
+			return fmt.Errorf("target %s did not accept a connection within %v: %w", addr, limit, err)
+		case <-ticks.C:
+		}
+	}
+}
