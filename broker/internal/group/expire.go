@@ -93,12 +93,13 @@ func (g *classic) subscribedTopics() map[string]bool {
 	return topics
 }
 
-// TopicsDeleted removes the offsets of topics that are gone, in all groups.
-func (m *Machine) TopicsDeleted(topics []string) {
+// TopicsDeleted removes the offsets of topics that are gone, in all groups. Each name comes with the id of the topic that
+// was deleted: offsets that were committed to a new topic of that name stay.
+func (m *Machine) TopicsDeleted(topics map[string][16]byte) {
 	for _, id := range slices.Sorted(maps.Keys(m.offsets)) {
 		var gone []offsetKey
-		for k := range m.offsets[id].at {
-			if slices.Contains(topics, k.topic) {
+		for k, o := range m.offsets[id].at {
+			if topicID, ok := topics[k.topic]; ok && (o.topicID == topicID || o.topicID == [16]byte{}) {
 				gone = append(gone, k)
 			}
 		}

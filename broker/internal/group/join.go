@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -8,7 +9,7 @@ import (
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
-// JoinGroup handles API key 11. clientID and host describe the sender. The slices of req are the machine's afterwards.
+// JoinGroup handles API key 11. clientID and host describe the sender. Bytes of req are copied.
 func (m *Machine) JoinGroup(now Now, to Caller, clientID, host string, req *kmsg.JoinGroupRequest) {
 	refuse := func(code kafka.ErrorCode, memberID string) {
 		r := errorJoin(code, memberID)
@@ -162,7 +163,10 @@ func (m *Machine) joinStatic(now Now, to Caller, clientID, host string, g *class
 
 // update takes over what a JoinGroup says of its member.
 func (mb *member) update(req *kmsg.JoinGroupRequest) {
-	mb.protocols = req.Protocols
+	mb.protocols = make([]kmsg.JoinGroupRequestProtocol, len(req.Protocols))
+	for i := range req.Protocols {
+		mb.protocols[i].Name, mb.protocols[i].Metadata = req.Protocols[i].Name, bytes.Clone(req.Protocols[i].Metadata)
+	}
 	mb.sessionTimeoutMS = req.SessionTimeoutMillis
 	mb.rebalanceTimeoutMS = req.RebalanceTimeoutMillis
 	if req.Version < 1 || mb.rebalanceTimeoutMS < 0 {

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -151,12 +152,12 @@ func (m *Machine) replayGroup(key, value []byte) error {
 		vm := &v.Members[i]
 		mb := &member{id: vm.MemberID, instance: vm.InstanceID, clientID: vm.ClientID, host: vm.ClientHost,
 			sessionTimeoutMS: vm.SessionTimeoutMillis, rebalanceTimeoutMS: vm.RebalanceTimeoutMillis,
-			assignment: vm.Assignment, synced: true}
+			assignment: bytes.Clone(vm.Assignment), synced: true}
 		if mb.rebalanceTimeoutMS < 0 {
 			mb.rebalanceTimeoutMS = mb.sessionTimeoutMS
 		}
 		p := kmsg.NewJoinGroupRequestProtocol()
-		p.Name, p.Metadata = *v.Protocol, vm.Subscription
+		p.Name, p.Metadata = *v.Protocol, bytes.Clone(vm.Subscription)
 		mb.protocols = []kmsg.JoinGroupRequestProtocol{p}
 		m.add(g, mb, v.ProtocolType)
 	}

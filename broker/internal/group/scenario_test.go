@@ -26,7 +26,7 @@ import (
 //	leave ref=R group=G [member=M | instance=I ...] [v=5]
 //	commit ref=R group=G [member=M] [gen=N] [v=9] offsets=topic-0:17,topic-1:18 [metadata=text] [retain=1h] [id=N]
 //	fetch group=G [topics=topic-0,topic-1] [id=N]      describe group=G      list [states=..] [types=..]
-//	advance 10s          topics-deleted a b          hold on|off          written ticket=N [error=NAME]
+//	advance 10s          topics-deleted a b id=N          hold on|off          written ticket=N [error=NAME]
 //	reload               a new machine is loaded from all that was written          resign
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -121,9 +121,11 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 	case "advance":
 		s.advance(a.duration(d.CmdArgs[0].Key))
 	case "topics-deleted":
-		var topics []string
+		topics := map[string][16]byte{}
 		for _, arg := range d.CmdArgs {
-			topics = append(topics, arg.Key)
+			if arg.Key != "id" {
+				topics[arg.Key] = [16]byte{15: byte(a.int("id", 0))}
+			}
 		}
 		s.m.TopicsDeleted(topics)
 	case "hold":

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
-// SyncGroup handles API key 14. The slices of req are the machine's afterwards.
+// SyncGroup handles API key 14. Bytes of req are copied.
 func (m *Machine) SyncGroup(now Now, to Caller, req *kmsg.SyncGroupRequest) {
 	refuse := func(code kafka.ErrorCode) {
 		r := kmsg.NewPtrSyncGroupResponse()
@@ -71,7 +72,7 @@ func (m *Machine) synced(g *classic, mb *member) {
 func (m *Machine) assign(g *classic, req *kmsg.SyncGroupRequest) {
 	assignment := make(map[string][]byte, len(req.GroupAssignment))
 	for i := range req.GroupAssignment {
-		assignment[req.GroupAssignment[i].MemberID] = req.GroupAssignment[i].MemberAssignment
+		assignment[req.GroupAssignment[i].MemberID] = bytes.Clone(req.GroupAssignment[i].MemberAssignment)
 	}
 	m.write([]Record{groupRecord(g, assignment)}, &assignmentWrite{g: g, generation: g.generation, assignment: assignment})
 }
