@@ -86,9 +86,10 @@ type Fetched struct {
 	Offset      kafka.Offset
 	TimestampMS int64
 	Key, Value  []byte
+	Err         error // the batch at Offset could not be read; Key and Value are nil
 }
 
-// Consumer reads the records of one workload consumer.
+// Consumer reads the records of one workload consumer. Assigned, Lag and TakeStats may be called from any goroutine.
 type Consumer interface {
 	// Poll waits for records, at most until ctx is done, and hands each run of them to fn. It returns nil when it was
 	// only woken without records.
@@ -153,6 +154,7 @@ const (
 	CommitNone   CommitMode = "none"   // never
 	CommitAuto   CommitMode = "auto"   // each CommitInterval, in the background
 	CommitSync   CommitMode = "sync"   // after each poll, and waits for the answer: at least once
+	CommitAsync  CommitMode = "async"  // after each poll, and does not wait
 	CommitBefore CommitMode = "before" // before the records are handled: at most once
 )
 

@@ -13,6 +13,10 @@ type Stats struct {
 	Requests          int64 // produce or fetch requests
 	RequestBytes      int64 // whole frames
 	Retries           int64 // batches sent again
+	EmptyFetches      int64 // fetch answers without records
+	Commits           int64
+	CommitErrors      int64
+	Reconnections     int64
 	Rebalances        int64
 	RebalanceNanos    int64 // time without an assignment because of them
 	ThrottleNanos     int64 // throttle_time_ms as the answers told it
@@ -30,6 +34,10 @@ func (s *Stats) Add(o *Stats) {
 	s.Requests += o.Requests
 	s.RequestBytes += o.RequestBytes
 	s.Retries += o.Retries
+	s.EmptyFetches += o.EmptyFetches
+	s.Commits += o.Commits
+	s.CommitErrors += o.CommitErrors
+	s.Reconnections += o.Reconnections
 	s.Rebalances += o.Rebalances
 	s.RebalanceNanos += o.RebalanceNanos
 	s.ThrottleNanos += o.ThrottleNanos

@@ -1,0 +1,127 @@
+package raw
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/tidemark/tidemark/core/compress"
+	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/record"
+	"github.com/tidemark/tidemark/loadgen/driver"
+)
+
+// recordOverhead bounds what one record adds to its key and value: five varints, attributes and the header count.
+const recordOverhead = 5 + 1 + 10 + 5 + 5 + 5 + 1
+
+// batch is one record batch of one partition, from its first record to its end. Records are framed in place behind
+// room for the header, so that an uncompressed batch is never copied again before the socket:
+//
+//	buf  | 61 bytes for the header | record | record | ...
+//	wire = buf, or header | compressed records
+//
+// While open it belongs to the producer's lock; between being put in a request and the request's end, to the request.
+type batch struct {
+	part     *part
+	gen      int // grows with each use, so that the linger queue knows an old acquaintance from a new one
+	buf      []byte
+	wire     []byte
+	packed   []byte // kept for wire when compressing
+	sealed   bool
+	due      bool // linger has passed
+	size     int64
+	n        int32
+	baseMS   int64
+	lastMS   int64
+	started  int64 // nanos of the first record
+	seq      int32 // base sequence, -1 before it has one
+	order    int64 // position among the partition's batches
+	attempts int
+
+	seqs     []uint64
+	intended []int64
+
+	// What the answer said.
+	seen bool
+	code kafka.ErrorCode
+	text string
+	base kafka.Offset
+	err  error
+}
+
+func (b *batch) reset(p *part, nanos, nowMS int64) {
+	b.part, b.gen = p, b.gen+1
+	b.buf = b.buf[:record.HeaderBytes]
+	b.wire, b.sealed, b.due = nil, false, false
+	b.n, b.baseMS, b.lastMS, b.started, b.seq, b.attempts = 0, nowMS, nowMS, nanos, -1, 0
+	b.seqs, b.intended = b.seqs[:0], b.intended[:0]
+	b.base, b.err = -1, nil
+}
+
+// add frames one record; the caller has seen that it fits.
+func (b *batch) add(r *driver.Record, nowMS int64) {
+	delta := nowMS - b.baseMS
+	b.lastMS = max(b.lastMS, nowMS)
+	keyLen, keyHead := len(r.Key), 1
+	if r.Key == nil {
+		keyLen = -1
+	} else {
+		keyHead = varintLen(int64(keyLen))
+	}
+	body := 1 + varintLen(delta) + varintLen(int64(b.n)) + keyHead + len(r.Key) + varintLen(int64(len(r.Value))) + len(r.Value) + 1
+	buf := binary.AppendVarint(b.buf, int64(body))
+	buf = append(buf, 0)
+	buf = binary.AppendVarint(buf, delta)
+	buf = binary.AppendVarint(buf, int64(b.n))
+	buf = binary.AppendVarint(buf, int64(keyLen))
+	buf = append(buf, r.Key...)
+	buf = binary.AppendVarint(buf, int64(len(r.Value)))
+	buf = append(buf, r.Value...)
+	b.buf = append(buf, 0)
+	b.n++
+	b.seqs = append(b.seqs, r.Seq)
+	b.intended = append(b.intended, r.IntendedNanos)
+}
+
+func varintLen(v int64) int {
+	u := uint64(v<<1) ^ uint64(v>>63)
+	n := 1
+	for u >= 0x80 {
+		u >>= 7
+		n++
+	}
+	return n
+}
+
+// seal writes the header and the CRC, and compresses first where there is a codec. Sealing again only renews the
+// producer's identity.
+func (b *batch) seal(codecs *compress.Codecs, codec compress.Codec, level int, id kafka.ProducerID, epoch kafka.ProducerEpoch) error {
+	if !b.sealed {
+		b.wire = b.buf
+		if codec != compress.None {
+			packed := append(b.packed[:0], make([]byte, record.HeaderBytes)...)
+			packed, err := codecs.Append(packed, codec, level, b.buf[record.HeaderBytes:])
+			if err != nil {
+				return fmt.Errorf("compress a batch of %d records with %s: %w", b.n, codec, err)
+			}
+			b.packed, b.wire = packed, packed
+		}
+		h := b.wire
+		binary.BigEndian.PutUint64(h, 0)
+		binary.BigEndian.PutUint32(h[8:], uint32(len(h)-12))
+		binary.BigEndian.PutUint32(h[12:], 0xffffffff) // partition leader epoch: the leader's to fill
+		h[16] = 2
+		binary.BigEndian.PutUint16(h[21:], uint16(codec))
+		binary.BigEndian.PutUint32(h[23:], uint32(b.n-1))
+		binary.BigEndian.PutUint64(h[27:], uint64(b.baseMS))
+		binary.BigEndian.PutUint64(h[35:], uint64(b.lastMS))
+		binary.BigEndian.PutUint32(h[57:], uint32(b.n))
+		b.sealed = true
+	}
+	if id < 0 {
+		record.Batch(b.wire).SetProducer(-1, -1, -1)
+	} else {
+		record.Batch(b.wire).SetProducer(id, epoch, b.seq)
+	}
+	record.Batch(b.wire).SealCRC()
+	return nil
+}
