@@ -53,7 +53,7 @@ func (w *walk) plain(b []byte, n int32) error {
 	i := 0
 	for k := range n {
 		size, at := varint32(b, i)
-		if at < 0 || size < 0 || int(size) > len(b)-at {
+		if at < 0 || size < 1 || int(size) > len(b)-at {
 			return errFraming(k, "length")
 		}
 		rec := b[at : at+int(size)]
