@@ -105,6 +105,11 @@ type Verification struct {
 	OutOfOrder int64 `json:"outOfOrder"` // within key and partition
 	Corrupt    int64 `json:"corrupt"`
 	Foreign    int64 `json:"foreign"` // records of another run
+	// Undelivered records were acked and lie beyond what the consumers had read when the run ended: only where Complete
+	// is false.
+	Undelivered int64 `json:"undelivered"`
+	// Redelivered counts offsets delivered again inside a group (at least once, after a rebalance): no fault.
+	Redelivered int64 `json:"redelivered"`
 	// Unacked records were delivered though their ack never came: allowed, and counted.
 	Unacked int64 `json:"unacked"`
 
