@@ -23,18 +23,27 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf16"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
+	"github.com/tidemark/tidemark/broker/config"
 	"github.com/tidemark/tidemark/broker/internal/group"
+	"github.com/tidemark/tidemark/broker/internal/metadata"
+	"github.com/tidemark/tidemark/broker/internal/replica"
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
 // OffsetsTopic is the internal topic that holds groups and committed offsets.
 const OffsetsTopic = "__consumer_offsets"
 
-// Log is what a shard needs of its partition of __consumer_offsets.
+// maxLoads is how many partitions are read at the same time after leadership has come.
+const maxLoads = 2
+
+// Log is what a shard needs of its partition of __consumer_offsets; partition.Direct is one.
 type Log interface {
 	// Append writes one record batch (base offset 0) with acks=all. done is called exactly once, from any goroutine and
 	// possibly before Append returns, when the high watermark has passed the batch or the append has failed. The batch is
@@ -52,15 +61,13 @@ type Log interface {
 
 // Options is what the coordinator is made of.
 type Options struct {
-	// Config holds the group settings.
-	Config group.Config
-	// Compression is offsets.topic.compression.codec as an attribute of record batches, 0 for none.
-	Compression int8
-	// NumPartitions is offsets.topic.num.partitions; it counts until the topic exists.
-	NumPartitions int32
-	// Open gives the log of a partition of __consumer_offsets that this broker leads.
+	NodeID kafka.BrokerID
+	// Config gives the group and offset settings.
+	Config *config.Broker
+	// Open gives the log of a partition of __consumer_offsets that this broker leads; LogsOf makes one.
 	Open func(kafka.Partition) (Log, kafka.ErrorCode)
-	// CreateOffsetsTopic creates __consumer_offsets; nil when it exists already. It may block.
+	// CreateOffsetsTopic creates __consumer_offsets, unless it exists. It may block. Before it returns without error,
+	// Apply has been told of the topic.
 	CreateOffsetsTopic func(ctx context.Context) error
 	// NowMS is the wall clock, in milliseconds of the Unix epoch.
 	NowMS func() int64
@@ -68,68 +75,209 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// LogsOf opens partitions of __consumer_offsets in a replica set.
+func LogsOf(set *replica.Set) func(kafka.Partition) (Log, kafka.ErrorCode) {
+	return func(p kafka.Partition) (Log, kafka.ErrorCode) {
+		part, code := set.ByName([]byte(OffsetsTopic), p)
+		if code != kafka.None {
+			return nil, code
+		}
+		return part.Direct(), kafka.None
+	}
+}
+
 // Client is who sent a request.
 type Client struct {
-	// ID is the client id of the request header.
-	ID string
-	// Host is the peer's address as Kafka shows it, "/127.0.0.1".
-	Host string
+	ID   string // client id of the request header
+	Host string // the peer's address as Kafka shows it, "/127.0.0.1"
 }
 
-// Groups is the group coordinator of one broker. Every request method takes the decoded request, which it may keep until
-// it answers, and calls reply exactly once, from any goroutine, possibly before it returns.
+// Groups is the group coordinator of one broker. Every request method takes the decoded request, which must stay as it is
+// until the answer (strings and bytes that outlive it are copied), and calls reply exactly once, from any goroutine,
+// possibly before it returns.
 type Groups struct {
-	o Options
+	o       Options
+	config  group.Config
+	started time.Time
+	loads   chan struct{} // one place for each load under way
+	shards  atomic.Pointer[[]*shard]
+
+	// apply is held by Apply and Close.
+	apply struct {
+		sync.Mutex
+		topic  *metadata.Topic
+		closed bool
+		image  atomic.Pointer[metadata.Image] // read by loops too
+	}
+	// ensure is held while __consumer_offsets is being created.
+	ensure  chan struct{}
+	running sync.WaitGroup // loops and loads
 }
 
-// NewGroups makes a coordinator that leads no partition yet: Lead gives it some.
-func NewGroups(o Options) *Groups { return &Groups{o: o} }
+// NewGroups makes a coordinator that leads no partition yet: Apply gives it some.
+func NewGroups(o Options) *Groups {
+	g := &Groups{o: o, started: time.Now(), loads: make(chan struct{}, maxLoads), ensure: make(chan struct{}, 1)}
+	g.config = group.Config{
+		MinSessionTimeoutMS:     o.Config.GroupMinSessionTimeoutMS,
+		MaxSessionTimeoutMS:     o.Config.GroupMaxSessionTimeoutMS,
+		InitialRebalanceDelayMS: o.Config.GroupInitialRebalanceDelayMS,
+		MaxSize:                 o.Config.GroupMaxSize,
+		OffsetMetadataMaxBytes:  o.Config.OffsetMetadataMaxBytes,
+		OffsetsRetentionMS:      int64(o.Config.OffsetsRetentionMinutes) * 60_000,
+		RetentionCheckMS:        o.Config.OffsetsRetentionCheckIntervalMS,
+	}
+	g.shards.Store(&[]*shard{})
+	return g
+}
 
 // PartitionFor gives the partition of __consumer_offsets that holds a group: the absolute value of Java's hash of its
 // name, modulo the number of partitions.
-func (g *Groups) PartitionFor(groupID string) kafka.Partition { return 0 }
+func (g *Groups) PartitionFor(groupID string) kafka.Partition {
+	n := len(*g.shards.Load())
+	if n == 0 {
+		n = int(g.o.Config.OffsetsTopicNumPartitions)
+	}
+	hash := javaHash(groupID)
+	if hash < 0 {
+		hash = max(-hash, 0) // the smallest number has no positive twin
+	}
+	return kafka.Partition(int(hash) % n)
+}
 
-// EnsureTopic creates __consumer_offsets when it does not exist. Callers that arrive together share one creation.
-func (g *Groups) EnsureTopic(ctx context.Context) error { return nil }
+// javaHash is String.hashCode: over UTF-16 units.
+func javaHash(s string) int32 {
+	var h int32
+	for _, r := range s {
+		if r > 0xFFFF {
+			hi, lo := utf16.EncodeRune(r)
+			h = 31*(31*h+int32(hi)) + int32(lo)
+			continue
+		}
+		h = 31*h + int32(r)
+	}
+	return h
+}
 
-// SetNumPartitions tells how many partitions __consumer_offsets has, as soon as it exists.
-func (g *Groups) SetNumPartitions(n int32) {}
+// EnsureTopic creates __consumer_offsets when it does not exist, and then waits until this broker's share of it is
+// loaded. Callers that arrive together share one creation.
+func (g *Groups) EnsureTopic(ctx context.Context) error {
+	if len(*g.shards.Load()) > 0 {
+		return nil
+	}
+	select {
+	case g.ensure <- struct{}{}:
+		defer func() { <-g.ensure }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if len(*g.shards.Load()) > 0 {
+		return nil
+	}
+	if err := g.o.CreateOffsetsTopic(ctx); err != nil {
+		return fmt.Errorf("create %s: %w", OffsetsTopic, err)
+	}
+	for _, s := range *g.shards.Load() {
+		select {
+		case <-s.loading(): // of an empty topic: microseconds
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
 
-// Lead makes this broker the coordinator of the groups of one partition, loading it in the background. A repeated call
-// with an epoch that is not newer does nothing.
-func (g *Groups) Lead(p kafka.Partition, epoch kafka.LeaderEpoch) {}
+// Apply follows the image: img is the newest one, d what changed since the last call. It comes after replica.Set.Apply
+// and does not wait for the loads that it starts.
+func (g *Groups) Apply(img *metadata.Image, d metadata.Delta) {
+	g.apply.Lock()
+	defer g.apply.Unlock()
+	if g.apply.closed {
+		return
+	}
+	g.apply.image.Store(img)
+	if t := img.Topic(OffsetsTopic); t != g.apply.topic {
+		g.lead(t)
+		g.apply.topic = t
+	}
+	deleted := map[string][16]byte{}
+	for _, c := range d.Topics {
+		if c.Old != nil && (c.New == nil || c.New.ID != c.Old.ID) {
+			deleted[c.Old.Name] = c.Old.ID
+		}
+	}
+	if len(deleted) == 0 {
+		return
+	}
+	gone := func(topic string, id [16]byte) bool {
+		was, ok := deleted[topic]
+		return ok && (id == was || id == [16]byte{})
+	}
+	for _, s := range *g.shards.Load() {
+		s.postInternal(func(s *shard, _ group.Now) {
+			if s.machine != nil { // else it is loading, and looks at the image then
+				s.machine.RemoveOffsets(gone)
+			}
+		})
+	}
+}
 
-// Resign ends the leadership of one partition: waiting requests are answered NOT_COORDINATOR and its state is dropped.
-func (g *Groups) Resign(p kafka.Partition) {}
+// forget removes from a machine that has just been loaded the offsets of topics that went while nobody was there to do
+// it. The image is new enough: it made this broker the leader after those commits were accepted.
+func (g *Groups) forget(m *group.Machine) {
+	img := g.apply.image.Load()
+	m.RemoveOffsets(func(topic string, id [16]byte) bool {
+		if id == [16]byte{} {
+			return img.Topic(topic) == nil
+		}
+		return img.TopicByID(id) == nil
+	})
+}
 
-// TopicsDeleted removes the committed offsets of topics that no longer exist.
-func (g *Groups) TopicsDeleted(topics []string) {}
+// lead takes over and gives up shards as a new state of __consumer_offsets says; nil when it is gone.
+func (g *Groups) lead(t *metadata.Topic) {
+	shards := *g.shards.Load()
+	if t == nil || g.apply.topic != nil && g.apply.topic.ID != t.ID {
+		for _, s := range shards {
+			s.resign()
+		}
+		shards = nil
+	}
+	if t == nil {
+		g.shards.Store(&[]*shard{})
+		return
+	}
+	grown := append([]*shard(nil), shards...)
+	for p := len(grown); p < len(t.Partitions); p++ {
+		grown = append(grown, &shard{g: g, p: kafka.Partition(p)})
+	}
+	for p := range t.Partitions {
+		if t.Partitions[p].Leader == g.o.NodeID {
+			grown[p].lead(t.Partitions[p].LeaderEpoch)
+		} else {
+			grown[p].resign()
+		}
+	}
+	g.shards.Store(&grown)
+}
 
 // Close resigns everything and waits until every loop has ended.
-func (g *Groups) Close(ctx context.Context) error { return nil }
-
-// JoinGroup serves API key 11.
-func (g *Groups) JoinGroup(c Client, req *kmsg.JoinGroupRequest, reply func(*kmsg.JoinGroupResponse)) {}
-
-// SyncGroup serves API key 14.
-func (g *Groups) SyncGroup(req *kmsg.SyncGroupRequest, reply func(*kmsg.SyncGroupResponse)) {}
-
-// Heartbeat serves API key 12.
-func (g *Groups) Heartbeat(req *kmsg.HeartbeatRequest, reply func(*kmsg.HeartbeatResponse)) {}
-
-// LeaveGroup serves API key 13.
-func (g *Groups) LeaveGroup(req *kmsg.LeaveGroupRequest, reply func(*kmsg.LeaveGroupResponse)) {}
-
-// OffsetCommit serves API key 8 for topics that the caller knows to exist, named even in versions that carry ids.
-func (g *Groups) OffsetCommit(req *kmsg.OffsetCommitRequest, reply func(*kmsg.OffsetCommitResponse)) {
+func (g *Groups) Close(ctx context.Context) error {
+	g.apply.Lock()
+	g.apply.closed = true
+	for _, s := range *g.shards.Load() {
+		s.close()
+	}
+	g.apply.Unlock()
+	ended := make(chan struct{})
+	go func() { g.running.Wait(); close(ended) }()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop the group coordinator: %w", ctx.Err())
+	}
 }
 
-// OffsetFetch serves API key 9, with topics named even in versions that carry ids.
-func (g *Groups) OffsetFetch(req *kmsg.OffsetFetchRequest, reply func(*kmsg.OffsetFetchResponse)) {}
-
-// DescribeGroups serves API key 15.
-func (g *Groups) DescribeGroups(req *kmsg.DescribeGroupsRequest, reply func(*kmsg.DescribeGroupsResponse)) {
+func (g *Groups) now() group.Now {
+	return group.Now{MonoMS: time.Since(g.started).Milliseconds(), WallMS: g.o.NowMS()}
 }
-
-// ListGroups serves API key 16.
-func (g *Groups) ListGroups(req *kmsg.ListGroupsRequest, reply func(*kmsg.ListGroupsResponse)) {}

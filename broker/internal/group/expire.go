@@ -93,18 +93,18 @@ func (g *classic) subscribedTopics() map[string]bool {
 	return topics
 }
 
-// TopicsDeleted removes the offsets of topics that are gone, in all groups. Each name comes with the id of the topic that
-// was deleted: offsets that were committed to a new topic of that name stay.
-func (m *Machine) TopicsDeleted(topics map[string][16]byte) {
+// RemoveOffsets removes, in all groups, the committed offsets of topics that are gone. An offset names its topic and,
+// unless an old record lacks it, carries the topic's id; without one it is zero.
+func (m *Machine) RemoveOffsets(gone func(topic string, topicID [16]byte) bool) {
 	for _, id := range slices.Sorted(maps.Keys(m.offsets)) {
-		var gone []offsetKey
+		var keys []offsetKey
 		for k, o := range m.offsets[id].at {
-			if topicID, ok := topics[k.topic]; ok && (o.topicID == topicID || o.topicID == [16]byte{}) {
-				gone = append(gone, k)
+			if gone(k.topic, o.topicID) {
+				keys = append(keys, k)
 			}
 		}
-		if g := m.groups[id]; g != nil && len(gone) > 0 {
-			m.removeOffsets(g, gone, false)
+		if g := m.groups[id]; g != nil && len(keys) > 0 {
+			m.removeOffsets(g, keys, false)
 		}
 	}
 }

@@ -127,7 +127,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 				topics[arg.Key] = [16]byte{15: byte(a.int("id", 0))}
 			}
 		}
-		s.m.TopicsDeleted(topics)
+		s.m.RemoveOffsets(func(topic string, id [16]byte) bool { t, ok := topics[topic]; return ok && id == t })
 	case "hold":
 		s.hold = d.CmdArgs[0].Key == "on"
 	case "written":

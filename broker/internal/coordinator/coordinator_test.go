@@ -1,0 +1,313 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/broker/internal/group"
+	"github.com/tidemark/tidemark/broker/internal/metadata"
+	"github.com/tidemark/tidemark/core/kafka"
+)
+
+func TestJavaHash(t *testing.T) {
+	// Java's own: "hello".hashCode() and so on.
+	for s, want := range map[string]int32{"": 0, "a": 97, "hello": 99162322, "Aa": 2112, "BB": 2112,
+		"polygenelubricants": -2147483648, "\U0001F600": 1772899} {
+		if got := javaHash(s); got != want {
+			t.Errorf("javaHash(%q) = %d, want %d", s, got, want)
+		}
+	}
+}
+
+func TestPartitionForSmallestHash(t *testing.T) {
+	b := newFakeBroker(t, nil)
+	if p := b.PartitionFor("polygenelubricants"); p != 0 {
+		t.Errorf("partition %d, want 0 as Kafka's Utils.abs has it", p)
+	}
+}
+
+func TestGroupSurvivesANewCoordinator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, nil).ready()
+		b.createTopic("t", 1, nodeID, 0, 1)
+		j := b.join("g", "")
+		if j.ErrorCode != 0 || j.LeaderID != j.MemberID {
+			t.Fatalf("join: %+v", j)
+		}
+		if s := b.sync("g", j.MemberID, j.Generation); string(s.MemberAssignment) != "all" {
+			t.Fatalf("sync: %+v", s)
+		}
+		for i := range 3 {
+			if code := b.commit("simple", "t", 1, int64(i)); code != kafka.None {
+				t.Fatal(code)
+			}
+		}
+
+		// The same logs, a new process that first sees the image: everything is there.
+		again := newFakeBroker(t, b.logs)
+		again.createTopic("t", 1, nodeID, 0, 1)
+		again.createOffsetsTopic(1)
+		again.ready()
+		if off, code := again.committed("simple", "t", 1); off != 2 || code != kafka.None {
+			t.Errorf("committed offset %d, %v", off, code)
+		}
+		if code := again.heartbeat("g", j.MemberID, j.Generation); code != kafka.None {
+			t.Errorf("heartbeat: %v", code)
+		}
+		if l := again.list(); len(l.Groups) != 2 || l.Groups[0].Group != "g" || l.Groups[1].Group != "simple" {
+			t.Errorf("list: %+v", l)
+		}
+		closeGroups(t, b, again)
+	})
+}
+
+func closeGroups(t *testing.T, brokers ...*fakeBroker) {
+	t.Helper()
+	for _, b := range brokers {
+		if err := b.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAnswersWhileLoadingAndElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, nil)
+		if code := b.commit("g", "t", 1, 1); code != kafka.NotCoordinator {
+			t.Errorf("without a topic: %v", code)
+		}
+		b.open = make(chan struct{})
+		b.createOffsetsTopic(0)
+		if code := b.commit("g", "t", 1, 1); code != kafka.CoordinatorLoadInProgress {
+			t.Errorf("while loading: %v", code)
+		}
+		if code := b.heartbeat("g", "m", 1); code != kafka.None {
+			t.Errorf("heartbeat while loading: %v; a member must not be made to join again", code)
+		}
+		if l := b.list(); kafka.ErrorCode(l.ErrorCode) != kafka.CoordinatorLoadInProgress {
+			t.Errorf("list while loading: %+v", l)
+		}
+		close(b.open)
+		synctest.Wait()
+		if code := b.commit("g", "t", 1, 1); code != kafka.None {
+			t.Errorf("loaded: %v", code)
+		}
+		b.moveLeader(2, 1)
+		if code := b.commit("g", "t", 1, 1); code != kafka.NotCoordinator {
+			t.Errorf("led by another: %v", code)
+		}
+		if l := b.list(); l.ErrorCode != 0 || len(l.Groups) != 0 {
+			t.Errorf("list: %+v", l)
+		}
+		b.moveLeader(nodeID, 2)
+		synctest.Wait()
+		if off, code := b.committed("g", "t", 1); off != -1 || code != kafka.None {
+			// Topic t is not in the image: its offset was removed on loading.
+			t.Errorf("committed offset %d, %v", off, code)
+		}
+		closeGroups(t, b)
+	})
+}
+
+func TestUnreadableLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, map[kafka.Partition]*fakeLog{}).ready()
+		if code := b.commit("g", "t", 1, 1); code != kafka.CoordinatorNotAvailable {
+			t.Error(code)
+		}
+		closeGroups(t, b)
+	})
+}
+
+func TestLeadershipLossAnswersWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, nil).ready()
+		j := b.join("g", "")
+		b.sync("g", j.MemberID, j.Generation)
+		joined := make(chan int16, 1)
+		go func() { joined <- b.join("g", "").ErrorCode }()
+		log := b.logs[b.PartitionFor("g")]
+		log.hold = true
+		committed := make(chan kafka.ErrorCode, 1)
+		neighbour := "g" // another group of the same partition
+		for neighbour == "g" || b.PartitionFor(neighbour) != b.PartitionFor("g") {
+			neighbour += "x"
+		}
+		go func() { committed <- b.commit(neighbour, "t", 1, 7) }()
+		synctest.Wait()
+		b.moveLeader(2, 1)
+		if code := kafka.ErrorCode(<-joined); code != kafka.NotCoordinator {
+			t.Errorf("parked JoinGroup: %v", code)
+		}
+		if code := <-committed; code != kafka.NotCoordinator {
+			t.Errorf("commit whose append waits: %v", code)
+		}
+		log.release() // the outcome comes too late, and harms nobody
+		synctest.Wait()
+		closeGroups(t, b)
+	})
+}
+
+func TestCommitsThatArriveTogetherShareABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, nil).ready()
+		b.createTopic("t", 1, nodeID, 0, 1)
+		s := (*b.shards.Load())[b.PartitionFor("g")]
+		log := b.logs[s.p]
+		// The loop is busy with one message while commits arrive.
+		busy := make(chan struct{})
+		s.post(message{run: func(*shard, group.Now) { <-busy }})
+		const n = 200
+		answers := make(chan kafka.ErrorCode, n)
+		for i := range n {
+			b.OffsetCommit(commitRequest("g", "t", 1, int64(i), ""), func(r *kmsg.OffsetCommitResponse) {
+				answers <- kafka.ErrorCode(r.Topics[0].Partitions[0].ErrorCode)
+			})
+		}
+		close(busy)
+		for range n {
+			if code := <-answers; code != kafka.None {
+				t.Fatal(code)
+			}
+		}
+		if got := log.count(); got > 2 {
+			t.Errorf("%d commits took %d batches", n, got)
+		}
+		if off, _ := b.committed("g", "t", 1); off != n-1 {
+			t.Errorf("committed %d: not the last one", off)
+		}
+		closeGroups(t, b)
+	})
+}
+
+func TestBatchesStayBelowTheTopicsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, nil).ready()
+		b.createTopic("t", 1, nodeID, 0, 1)
+		log := b.logs[b.PartitionFor("g")]
+		log.maxBatch = 2000
+		s := (*b.shards.Load())[b.PartitionFor("g")]
+		busy := make(chan struct{})
+		s.post(message{run: func(*shard, group.Now) { <-busy }})
+		answers := make(chan kafka.ErrorCode, 20)
+		ask := func(metadata string) {
+			b.OffsetCommit(commitRequest("g", "t", 1, 1, metadata), func(r *kmsg.OffsetCommitResponse) {
+				answers <- kafka.ErrorCode(r.Topics[0].Partitions[0].ErrorCode)
+			})
+		}
+		for range 19 {
+			ask(strings.Repeat("x", 300))
+		}
+		ask(strings.Repeat("x", 3000)) // alone it is too large
+		close(busy)
+		refused := 0
+		for range 20 {
+			if <-answers == kafka.InvalidCommitOffsetSize {
+				refused++
+			}
+		}
+		if refused != 1 {
+			t.Errorf("%d refused, want 1", refused)
+		}
+		for _, batch := range log.batches {
+			if len(batch) > 2000 {
+				t.Errorf("a batch of %d bytes", len(batch))
+			}
+		}
+		closeGroups(t, b)
+	})
+}
+
+func TestOffsetsOfDeletedTopicsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, nil).ready()
+		b.createTopic("t", 1, nodeID, 0, 1)
+		b.createTopic("u", 2, nodeID, 0, 1)
+		b.commit("g", "t", 1, 5)
+		b.commit("g", "u", 2, 6)
+		b.apply(&metadata.RemoveTopicRecord{ID: kafka.TopicID{15: 1}})
+		synctest.Wait()
+		if off, _ := b.committed("g", "t", 0); off != -1 {
+			t.Errorf("offset %d of a deleted topic", off)
+		}
+		if off, _ := b.committed("g", "u", 2); off != 6 {
+			t.Errorf("offset of u: %d", off)
+		}
+		closeGroups(t, b)
+	})
+}
+
+func TestDescribeOfManyGroupsKeepsTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, nil).ready()
+		b.join("g1", "")
+		req := kmsg.NewPtrDescribeGroupsRequest()
+		req.Version, req.Groups = 6, []string{"x", "g1", "", "y", "g1"}
+		r := wait(func(reply func(*kmsg.DescribeGroupsResponse)) { b.DescribeGroups(req, reply) })
+		var got []string
+		for _, g := range r.Groups {
+			got = append(got, fmt.Sprintf("%s %s %v", g.Group, g.State, kafka.ErrorCode(g.ErrorCode)))
+		}
+		want := "x Dead GROUP_ID_NOT_FOUND|g1 CompletingRebalance NONE|  INVALID_GROUP_ID|y Dead GROUP_ID_NOT_FOUND|g1 CompletingRebalance NONE"
+		if s := strings.Join(got, "|"); s != want {
+			t.Errorf("got  %s\nwant %s", s, want)
+		}
+		closeGroups(t, b)
+	})
+}
+
+func TestIdleShardsHaveNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := runtime.NumGoroutine()
+		b := newFakeBroker(t, nil).ready()
+		synctest.Wait()
+		for _, s := range *b.shards.Load() {
+			if s.mu.timer != nil {
+				t.Errorf("partition %d has a timer without having a group", s.p)
+			}
+		}
+		j := b.join("g", "")
+		b.sync("g", j.MemberID, j.Generation)
+		synctest.Wait()
+		if after := runtime.NumGoroutine(); after != before {
+			t.Errorf("%d goroutines, %d before: a group at rest needs none", after, before)
+		}
+		// Deadlines fire all the same.
+		<-time.After(11 * time.Second)
+		synctest.Wait()
+		if code := b.heartbeat("g", j.MemberID, j.Generation); code != kafka.UnknownMemberId {
+			t.Errorf("heartbeat after the session timeout: %v", code)
+		}
+		closeGroups(t, b)
+	})
+}
+
+func TestFailedAppendIsToldAsKafkaTellsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, nil).ready()
+		log := b.logs[b.PartitionFor("g")]
+		for append, answer := range map[kafka.ErrorCode]kafka.ErrorCode{
+			kafka.NotEnoughReplicas:     kafka.CoordinatorNotAvailable,
+			kafka.NotLeaderForPartition: kafka.NotCoordinator,
+			kafka.KafkaStorageError:     kafka.NotCoordinator,
+			kafka.MessageTooLarge:       kafka.InvalidCommitOffsetSize,
+		} {
+			log.refuse = append
+			if code := b.commit("g", "t", 1, 1); code != answer {
+				t.Errorf("append %v: answered %v, want %v", append, code, answer)
+			}
+		}
+		log.refuse = kafka.None
+		if off, _ := b.committed("g", "t", 1); off != -1 {
+			t.Errorf("a failed commit counts: %d", off)
+		}
+		closeGroups(t, b)
+	})
+}

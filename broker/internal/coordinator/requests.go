@@ -1,0 +1,206 @@
+package coordinator
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/broker/internal/group"
+	"github.com/tidemark/tidemark/core/kafka"
+)
+
+// ask hands a request to the shard of a group.
+func (g *Groups) ask(groupID string, run func(*group.Machine, group.Now), refuse func(kafka.ErrorCode)) {
+	shards := *g.shards.Load()
+	if len(shards) == 0 {
+		refuse(kafka.NotCoordinator)
+		return
+	}
+	shards[int(g.PartitionFor(groupID))%len(shards)].post(message{
+		// Leadership that went after the request was queued has left no machine.
+		run: func(s *shard, now group.Now) {
+			if s.machine == nil {
+				refuse(kafka.NotCoordinator)
+				return
+			}
+			run(s.machine, now)
+		},
+		refuse: refuse,
+	})
+}
+
+// JoinGroup serves API key 11.
+func (g *Groups) JoinGroup(c Client, req *kmsg.JoinGroupRequest, reply func(*kmsg.JoinGroupResponse)) {
+	to := func(r kmsg.Response) { reply(r.(*kmsg.JoinGroupResponse)) }
+	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.JoinGroup(now, to, c.ID, c.Host, req) },
+		func(code kafka.ErrorCode) {
+			r := kmsg.NewPtrJoinGroupResponse()
+			r.Version, r.ErrorCode, r.MemberID = req.Version, int16(code), req.MemberID
+			reply(r)
+		})
+}
+
+// SyncGroup serves API key 14.
+func (g *Groups) SyncGroup(req *kmsg.SyncGroupRequest, reply func(*kmsg.SyncGroupResponse)) {
+	to := func(r kmsg.Response) { reply(r.(*kmsg.SyncGroupResponse)) }
+	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.SyncGroup(now, to, req) },
+		func(code kafka.ErrorCode) {
+			r := kmsg.NewPtrSyncGroupResponse()
+			r.Version, r.ErrorCode = req.Version, int16(code)
+			reply(r)
+		})
+}
+
+// Heartbeat serves API key 12. While the group is being loaded the answer is success, as Kafka's: nobody's session runs
+// out meanwhile, and a member need not join again.
+func (g *Groups) Heartbeat(req *kmsg.HeartbeatRequest, reply func(*kmsg.HeartbeatResponse)) {
+	to := func(r kmsg.Response) { reply(r.(*kmsg.HeartbeatResponse)) }
+	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.Heartbeat(now, to, req) },
+		func(code kafka.ErrorCode) {
+			r := kmsg.NewPtrHeartbeatResponse()
+			r.Version = req.Version
+			if code != kafka.CoordinatorLoadInProgress {
+				r.ErrorCode = int16(code)
+			}
+			reply(r)
+		})
+}
+
+// LeaveGroup serves API key 13.
+func (g *Groups) LeaveGroup(req *kmsg.LeaveGroupRequest, reply func(*kmsg.LeaveGroupResponse)) {
+	to := func(r kmsg.Response) { reply(r.(*kmsg.LeaveGroupResponse)) }
+	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.LeaveGroup(now, to, req) },
+		func(code kafka.ErrorCode) {
+			r := kmsg.NewPtrLeaveGroupResponse()
+			r.Version, r.ErrorCode = req.Version, int16(code)
+			reply(r)
+		})
+}
+
+// OffsetCommit serves API key 8 for topics that the caller knows to exist; in every version they are named and carry
+// their id.
+func (g *Groups) OffsetCommit(req *kmsg.OffsetCommitRequest, reply func(*kmsg.OffsetCommitResponse)) {
+	to := func(r kmsg.Response) { reply(r.(*kmsg.OffsetCommitResponse)) }
+	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.OffsetCommit(now, to, req) },
+		func(code kafka.ErrorCode) {
+			r := kmsg.NewPtrOffsetCommitResponse()
+			r.Version = req.Version
+			for i := range req.Topics {
+				t := kmsg.NewOffsetCommitResponseTopic()
+				t.Topic, t.TopicID = req.Topics[i].Topic, req.Topics[i].TopicID
+				for j := range req.Topics[i].Partitions {
+					p := kmsg.NewOffsetCommitResponseTopicPartition()
+					p.Partition, p.ErrorCode = req.Topics[i].Partitions[j].Partition, int16(code)
+					t.Partitions = append(t.Partitions, p)
+				}
+				r.Topics = append(r.Topics, t)
+			}
+			reply(r)
+		})
+}
+
+// OffsetFetch gives the committed offsets of one or more groups, in the order asked. Topics are named and, where they
+// exist, carry their id; nil Topics asks for all.
+func (g *Groups) OffsetFetch(groups []kmsg.OffsetFetchRequestGroup, reply func([]kmsg.OffsetFetchResponseGroup)) {
+	out := make([]kmsg.OffsetFetchResponseGroup, len(groups))
+	all := gather(len(groups), func() { reply(out) })
+	for i := range groups {
+		g.ask(groups[i].Group, func(m *group.Machine, _ group.Now) {
+			out[i] = m.OffsetFetch(&groups[i])
+			all()
+		}, func(code kafka.ErrorCode) {
+			out[i] = kmsg.NewOffsetFetchResponseGroup()
+			out[i].Group, out[i].ErrorCode = groups[i].Group, int16(code)
+			all()
+		})
+	}
+}
+
+// DescribeGroups describes groups, in the order asked. A group that does not exist is Dead, from version 6 on with
+// GROUP_ID_NOT_FOUND.
+func (g *Groups) DescribeGroups(req *kmsg.DescribeGroupsRequest, reply func(*kmsg.DescribeGroupsResponse)) {
+	r := kmsg.NewPtrDescribeGroupsResponse()
+	r.Version = req.Version
+	r.Groups = make([]kmsg.DescribeGroupsResponseGroup, len(req.Groups))
+	all := gather(len(req.Groups), func() { reply(r) })
+	for i, id := range req.Groups {
+		refuse := func(code kafka.ErrorCode) {
+			r.Groups[i] = kmsg.NewDescribeGroupsResponseGroup()
+			r.Groups[i].Group, r.Groups[i].ErrorCode = id, int16(code)
+			all()
+		}
+		if id == "" {
+			refuse(kafka.InvalidGroupId)
+			continue
+		}
+		g.ask(id, func(m *group.Machine, _ group.Now) {
+			d, known := m.Describe(id)
+			if !known {
+				d.State = "Dead"
+				if req.Version >= 6 {
+					d.ErrorCode = int16(kafka.GroupIdNotFound)
+					d.ErrorMessage = kmsg.StringPtr("Group " + id + " not found.")
+				}
+			}
+			r.Groups[i] = d
+			all()
+		}, refuse)
+	}
+}
+
+// ListGroups lists the groups that this broker coordinates. A shard that is loading makes the whole answer
+// COORDINATOR_LOAD_IN_PROGRESS: a list that silently lacks groups would be believed.
+func (g *Groups) ListGroups(req *kmsg.ListGroupsRequest, reply func(*kmsg.ListGroupsResponse)) {
+	r := kmsg.NewPtrListGroupsResponse()
+	r.Version = req.Version
+	shards := *g.shards.Load()
+	var mu sync.Mutex
+	all := gather(len(shards), func() {
+		if r.ErrorCode != 0 {
+			r.Groups = nil
+		}
+		slices.SortFunc(r.Groups, func(a, b kmsg.ListGroupsResponseGroup) int { return strings.Compare(a.Group, b.Group) })
+		reply(r)
+	})
+	for _, s := range shards {
+		refuse := func(code kafka.ErrorCode) {
+			if code != kafka.NotCoordinator { // led by another broker, which lists it
+				mu.Lock()
+				r.ErrorCode = int16(code)
+				mu.Unlock()
+			}
+			all()
+		}
+		s.post(message{run: func(s *shard, _ group.Now) {
+			if s.machine == nil {
+				refuse(kafka.NotCoordinator)
+				return
+			}
+			list := s.machine.List(req.StatesFilter, req.TypesFilter)
+			mu.Lock()
+			r.Groups = append(r.Groups, list...)
+			mu.Unlock()
+			all()
+		}, refuse: refuse})
+	}
+}
+
+// gather gives a function that calls done at its nth call; at once for none.
+func gather(n int, done func()) func() {
+	if n == 0 {
+		done()
+		return func() {}
+	}
+	var mu sync.Mutex
+	return func() {
+		mu.Lock()
+		n--
+		last := n == 0
+		mu.Unlock()
+		if last {
+			done()
+		}
+	}
+}

@@ -1,0 +1,311 @@
+package coordinator
+
+import (
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/broker/internal/group"
+	"github.com/tidemark/tidemark/core/compress"
+	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/record"
+)
+
+// maxQueued bounds the requests that wait for a shard's loop. Connections bound what each client may have under way;
+// this is for many clients and a stalled disk.
+const maxQueued = 1 << 16
+
+type shardState int8
+
+const (
+	absent shardState = iota
+	loading
+	active
+	failed // the log could not be read; stays until leadership changes
+)
+
+// message is one thing for the loop to do. refuse is set for requests: it answers with an error instead.
+type message struct {
+	run    func(*shard, group.Now)
+	refuse func(kafka.ErrorCode)
+}
+
+// shard is one partition of __consumer_offsets. Its loop is started by whoever puts a message into the empty queue and
+// ends when the queue is empty; it may block on the append of a batch. Close waits for it.
+type shard struct {
+	g *Groups
+	p kafka.Partition
+
+	mu struct {
+		sync.Mutex
+		state   shardState
+		closed  bool
+		epoch   kafka.LeaderEpoch
+		loaded  chan struct{} // closed when the load under way has ended, nil before the first
+		queue   []message
+		running bool
+		timer   *time.Timer
+		armedMS int64 // when timer fires, 0 for not
+	}
+
+	// The loop's own, and while no loop runs that of whoever holds mu.
+	machine *group.Machine
+	log     Log
+	builder *record.Builder
+	spare   []message
+}
+
+// post queues a request, or refuses it at once.
+func (s *shard) post(m message) {
+	s.mu.Lock()
+	code := kafka.None
+	switch {
+	case s.mu.state == loading:
+		code = kafka.CoordinatorLoadInProgress
+	case s.mu.state == failed || len(s.mu.queue) >= maxQueued:
+		code = kafka.CoordinatorNotAvailable
+	case s.mu.state == absent:
+		code = kafka.NotCoordinator
+	default:
+		s.queueLocked(m)
+	}
+	s.mu.Unlock()
+	if code != kafka.None {
+		m.refuse(code)
+	}
+}
+
+// postInternal queues what is no request, in whatever state the shard is; a closed one takes nothing.
+func (s *shard) postInternal(run func(*shard, group.Now)) {
+	s.mu.Lock()
+	if !s.mu.closed {
+		s.queueLocked(message{run: run})
+	}
+	s.mu.Unlock()
+}
+
+func (s *shard) queueLocked(m message) {
+	s.mu.queue = append(s.mu.queue, m)
+	if !s.mu.running {
+		s.mu.running = true
+		s.g.running.Add(1)
+		go s.loop()
+	}
+}
+
+// loop handles what is queued, round by round.
+func (s *shard) loop() {
+	defer s.g.running.Done()
+	for {
+		s.mu.Lock()
+		round := s.mu.queue
+		if len(round) == 0 {
+			s.mu.running = false
+			s.armLocked()
+			s.mu.Unlock()
+			return
+		}
+		s.mu.queue = s.spare[:0]
+		s.mu.Unlock()
+		now := s.g.now()
+		for _, m := range round {
+			m.run(s, now)
+		}
+		s.carryOut(now)
+		clear(round)
+		s.spare = round
+	}
+}
+
+// armLocked sets the timer for the machine's earliest deadline.
+func (s *shard) armLocked() {
+	next, ok := int64(0), false
+	if s.machine != nil && !s.mu.closed {
+		next, ok = s.machine.Next()
+	}
+	switch {
+	case !ok && s.mu.timer != nil:
+		s.mu.timer.Stop()
+		s.mu.armedMS = 0
+	case ok && (s.mu.armedMS == 0 || next < s.mu.armedMS):
+		s.mu.armedMS = next
+		wait := time.Duration(next)*time.Millisecond - time.Since(s.g.started)
+		if s.mu.timer == nil {
+			s.mu.timer = time.AfterFunc(wait, s.tick)
+		} else {
+			s.mu.timer.Reset(wait)
+		}
+	}
+}
+
+func (s *shard) tick() {
+	s.mu.Lock()
+	s.mu.armedMS = 0
+	s.mu.Unlock()
+	s.postInternal(func(s *shard, now group.Now) {
+		if s.machine != nil {
+			s.machine.Tick(now)
+		}
+	})
+}
+
+// carryOut gives the machine's answers and writes its records, as few batches as hold them.
+func (s *shard) carryOut(now group.Now) {
+	if s.machine == nil {
+		return
+	}
+	fx := s.machine.Take()
+	for _, n := range fx.Notes {
+		s.g.o.Logger.Info("group "+n.Text, "group", n.Group, "partition", s.p)
+	}
+	for _, a := range fx.Answers {
+		a.To.(func(kmsg.Response))(a.Response)
+	}
+	if len(fx.Writes) == 0 {
+		return
+	}
+	limit := s.log.MaxBatchBytes()
+	var tickets []uint64
+	s.builder.Reset(now.WallMS, -1, -1, -1, 0)
+	for _, w := range fx.Writes {
+		bytes := 0
+		for _, r := range w.Records {
+			bytes += len(r.Key) + len(r.Value) + recordOverhead
+		}
+		if len(tickets) > 0 && s.builder.Bytes()+bytes > limit {
+			s.append(tickets, limit)
+			tickets = nil
+			s.builder.Reset(now.WallMS, -1, -1, -1, 0)
+		}
+		for _, r := range w.Records {
+			s.builder.Append(now.WallMS, r.Key, r.Value)
+		}
+		tickets = append(tickets, w.Ticket)
+	}
+	s.append(tickets, limit)
+}
+
+// recordOverhead is the most that a record's lengths, deltas and attributes take.
+const recordOverhead = 28
+
+// append writes what the builder holds; its outcome comes back as a message.
+func (s *shard) append(tickets []uint64, limit int) {
+	machine := s.machine
+	done := func(code kafka.ErrorCode) {
+		s.postInternal(func(s *shard, now group.Now) {
+			if s.machine != machine {
+				return // resigned since: the machine's callers have been answered
+			}
+			for _, t := range tickets {
+				machine.Written(now, t, code)
+			}
+		})
+	}
+	batch, err := s.builder.Finish(nil)
+	switch {
+	case err != nil:
+		s.g.o.Logger.Error("group records could not be encoded", "partition", s.p, "error", err)
+		done(kafka.UnknownServerError)
+	case len(batch) > limit:
+		done(kafka.MessageTooLarge)
+	default:
+		s.log.Append(batch, done)
+	}
+}
+
+// lead starts loading, unless the shard already leads with that epoch.
+func (s *shard) lead(epoch kafka.LeaderEpoch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed || s.mu.state != absent && epoch <= s.mu.epoch {
+		return
+	}
+	wasActive := s.resignLocked()
+	loaded := make(chan struct{})
+	s.mu.state, s.mu.epoch, s.mu.loaded = loading, epoch, loaded
+	s.g.running.Add(1)
+	if wasActive {
+		// What the machine before still appends must be in the log before it is read.
+		s.queueLocked(message{run: func(s *shard, _ group.Now) { go s.load(epoch, loaded) }})
+		return
+	}
+	go s.load(epoch, loaded)
+}
+
+// loading gives a channel that is closed when no load is under way.
+func (s *shard) loading() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.loaded == nil {
+		none := make(chan struct{})
+		close(none)
+		return none
+	}
+	return s.mu.loaded
+}
+
+func (s *shard) resign() {
+	s.mu.Lock()
+	s.resignLocked()
+	s.mu.Unlock()
+}
+
+func (s *shard) resignLocked() (wasActive bool) {
+	if s.mu.closed {
+		return false
+	}
+	wasActive = s.mu.state == active
+	s.mu.state = absent
+	if wasActive {
+		s.queueLocked(message{run: func(s *shard, now group.Now) {
+			s.machine.Resign(now)
+			s.carryOut(now)
+			s.machine, s.log, s.builder = nil, nil, nil
+		}})
+	}
+	return wasActive
+}
+
+// close resigns for good.
+func (s *shard) close() {
+	s.mu.Lock()
+	s.resignLocked()
+	s.mu.closed = true
+	if s.mu.timer != nil {
+		s.mu.timer.Stop()
+	}
+	s.mu.Unlock()
+}
+
+// install makes a loaded machine the shard's, unless leadership has changed meanwhile; a nil machine means that it could
+// not be loaded.
+func (s *shard) install(epoch kafka.LeaderEpoch, m *group.Machine, log Log) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed || s.mu.state != loading || s.mu.epoch != epoch {
+		return
+	}
+	if m == nil {
+		s.mu.state = failed
+		return
+	}
+	s.mu.state = active
+	codec := compress.Codec(s.g.o.Config.OffsetsTopicCompressionCodec)
+	s.queueLocked(message{run: func(s *shard, now group.Now) {
+		s.carryOut(now)
+		s.machine, s.log, s.builder = m, log, record.NewBuilder(nil, codec, 0)
+		m.Loaded(now)
+		s.g.forget(m)
+	}})
+}
+
+// newUUID gives a random (version 4) UUID as text.
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
