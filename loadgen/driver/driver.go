@@ -74,6 +74,7 @@ type Ack struct {
 	BaseOffset    kafka.Offset // of the first record, the others follow; -1 where the target does not say (acks=0, errors)
 	AckedNanos    int64        // CLOCK_MONOTONIC when the answer was read; with acks=0 when the socket took the bytes
 	Err           error        // nil for success; errors.Is finds the kafka.ErrorCode where there is one
+	Bytes         int64        // keys and values of all its records
 	Seqs          []uint64
 	IntendedNanos []int64
 }

@@ -93,7 +93,7 @@ func (p *Producer) Produce(rs []driver.Record) (int, time.Duration, error) {
 func (p *Producer) promise(r *kgo.Record, err error) {
 	s := r.Context.(*slot)
 	a := driver.Ack{Producer: p.id, Topic: s.topic, Partition: r.Partition, BaseOffset: kafka.Offset(r.Offset), AckedNanos: clock.Nanos(),
-		Seqs: s.seq[:], IntendedNanos: s.intended[:]}
+		Bytes: int64(len(r.Key) + len(r.Value)), Seqs: s.seq[:], IntendedNanos: s.intended[:]}
 	if err != nil {
 		a.Err, a.BaseOffset = translate(err), -1
 	} else if p.d.cfg.Acks == 0 {

@@ -30,6 +30,7 @@ type batch struct {
 	due      bool // linger has passed
 	size     int64
 	n        int32
+	bytes    int64 // keys and values
 	baseMS   int64
 	lastMS   int64
 	started  int64 // nanos of the first record
@@ -54,7 +55,7 @@ func (b *batch) reset(p *part, nanos, nowMS int64) {
 	b.wire, b.sealed, b.due = nil, false, false
 	b.n, b.baseMS, b.lastMS, b.started, b.seq, b.attempts = 0, nowMS, nowMS, nanos, -1, 0
 	b.seqs, b.intended = b.seqs[:0], b.intended[:0]
-	b.base, b.err = -1, nil
+	b.bytes, b.base, b.err = 0, -1, nil
 }
 
 // add frames one record; the caller has seen that it fits.
@@ -78,6 +79,7 @@ func (b *batch) add(r *driver.Record, nowMS int64) {
 	buf = append(buf, r.Value...)
 	b.buf = append(buf, 0)
 	b.n++
+	b.bytes += int64(len(r.Key) + len(r.Value))
 	b.seqs = append(b.seqs, r.Seq)
 	b.intended = append(b.intended, r.IntendedNanos)
 }

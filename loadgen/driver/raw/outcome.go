@@ -65,7 +65,7 @@ func (p *Producer) tell(r *produceRequest, nanos int64) {
 	}
 	for _, b := range r.done {
 		r.ack = driver.Ack{Producer: p.id, Topic: b.part.topic, Partition: int32(b.part.index), BaseOffset: b.base, AckedNanos: nanos,
-			Err: b.err, Seqs: b.seqs, IntendedNanos: b.intended}
+			Err: b.err, Bytes: b.bytes, Seqs: b.seqs, IntendedNanos: b.intended}
 		p.acked(&r.ack)
 	}
 	p.mu.Lock()
