@@ -11,8 +11,7 @@ const (
 	maxVarint64Bytes = binary.MaxVarintLen64
 )
 
-// varint32 reads a zigzag varint of 32 bits. Nearly all take one byte or two, which have their own ways: 22 ns a record
-// in BenchmarkValidate, against 35 with the loop alone.
+// varint32 reads a zigzag varint of 32 bits. Nearly all take one byte or two, which have their own ways.
 func varint32(b []byte, i int) (int32, int) {
 	if uint(i) < uint(len(b)) && b[i] < 0x80 {
 		return int32(b[i]>>1) ^ -int32(b[i]&1), i + 1
