@@ -1,102 +1,463 @@
 // Package controller is the metadata quorum: it turns requests into metadata records, has them committed by a Raft
-// group, and publishes the image that they make.
+// group (go.etcd.io/raft/v3) whose log is core/commitlog in FOLDER/__cluster_metadata-0, and publishes the image that
+// they make. The group has one voter, this node.
+//
+// What a request means is decided in pure functions (decide.go and its neighbours): image and request in, records and
+// answer out. One goroutine, begun by Start and ended by Shutdown, owns Raft and its log. It takes all requests that wait,
+// decides them one after another, each on the image that the one before would make, and commits their records together:
+// a thousand CreateTopics that arrive during one fsync cost the next one, not a thousand.
+//
+//	requests -> decide -> Raft entry -> append, fsync -> committed -> next image -> subscribers -> answers
+//
+// The image is published and the subscribers have returned before a request is answered, so that a created topic can be
+// used on the broker that answers. The goroutine may block on the disk and in subscribers, on nothing else.
 package controller
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"log/slog"
+	"math"
+	"sync/atomic"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tidemark/tidemark/broker/config"
 	"github.com/tidemark/tidemark/broker/internal/metadata"
 	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/vfs"
 )
 
 // Options is what a controller needs from its broker.
 type Options struct {
 	Config *config.Broker
-	Dir    string // the folder that holds __cluster_metadata-0
+	FS     vfs.FS
+	Dir    string // the log folder that holds __cluster_metadata-0
 	NowMS  func() int64
 	Logger *slog.Logger
-}
-
-// NewTopic is one topic to create.
-type NewTopic struct {
-	Name              string
-	NumPartitions     int32              // -1: num.partitions
-	ReplicationFactor int16              // -1: default.replication.factor
-	Assignments       [][]kafka.BrokerID // replicas of each partition; nil: the controller places them
-	Configs           map[string]*string // nil value: back to the default
-	Internal          bool
-}
-
-// TopicResult is the answer for one topic of a request.
-type TopicResult struct {
-	Name  string
-	Topic *metadata.Topic // as it now is (or, validating only, would be); nil on error
-	Err   kafka.ErrorCode
-	Text  string // "" without error
+	// OpenLog opens the log in a folder whose records from an offset on are to be read; nil opens one of core/commitlog.
+	OpenLog func(dir string, from kafka.Offset) (Log, error)
+	// ClusterID is the id that meta.properties names; "" draws one for a new cluster. Start refuses another cluster's log.
+	ClusterID string
+	// Failed is told once when the metadata log cannot be written any more: the process has to stop. May be nil.
+	Failed func(error)
 }
 
 // Controller owns the Raft group's goroutine.
-type Controller struct{}
+type Controller struct {
+	o     Options
+	dir   string // of the metadata log
+	image atomic.Pointer[metadata.Image]
+	ids   idBlock
 
-// Open reads the metadata log and makes the image that it describes. Nothing runs until Start.
-func Open(o Options) (*Controller, error) { return nil, nil }
+	requests chan *request
+	snapped  chan snapped
+	stop     chan struct{}
+	stopped  chan struct{}
+	started  bool
+
+	// What follows belongs to the goroutine, and to Open and Start before it runs.
+	node        *raft.RawNode
+	storage     *storage
+	wal         *wal
+	quorum      quorumState
+	subscribers []func(*metadata.Image, metadata.Delta)
+	announced   bool // subscribers have been told the whole image: since RegisterBroker
+	applied     uint64
+	appliedTerm uint64
+	sinceBytes  int64 // of entries since the last snapshot
+	snapping    bool
+	failed      error
+}
+
+// request is one closure that decides, and its end.
+type request struct {
+	decide func(*decision)
+	done   chan struct{}
+	err    error // why it was not committed
+}
+
+type snapped struct {
+	snapshot snapshot
+	err      error
+}
+
+// Open reads snapshot and log of the folder. Nothing runs, and Image is the snapshot's, until Start.
+func Open(o Options) (*Controller, error) {
+	c := &Controller{o: o, dir: o.Dir + "/" + kafka.MetadataTopic + "-0", requests: make(chan *request, 1024),
+		snapped: make(chan snapped, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
+	if err := o.FS.MkdirAll(c.dir); err != nil {
+		return nil, err
+	}
+	q, found, err := loadQuorumState(o.FS, c.dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := loadSnapshot(o.FS, c.dir)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		if s.index > 0 {
+			return nil, fmt.Errorf("%s/%s is missing beside a snapshot: restore the folder from a copy", c.dir, quorumStateFile)
+		}
+		q.RaftID = newRaftID()
+		if err := saveQuorumState(o.FS, c.dir, q); err != nil {
+			return nil, err
+		}
+	}
+	c.quorum = q
+	open := o.OpenLog
+	if open == nil {
+		open = o.openCommitlog
+	}
+	log, err := open(c.dir, offsetOf(s.index+1))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.openRaft(log, s); err != nil {
+		log.Abandon()
+		return nil, err
+	}
+	return c, nil
+}
+
+// newRaftID draws the id of a new voter: never 0, and small enough for every reader of the file.
+func newRaftID() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return binary.BigEndian.Uint64(b[:])>>1 | 1
+}
+
+// openRaft makes the Raft node from the snapshot and the entries behind it.
+func (c *Controller) openRaft(log Log, s snapshot) error {
+	c.wal = newWAL(log)
+	if log.EndOffset() < offsetOf(s.index+1) || log.StartOffset() > offsetOf(s.index+1) {
+		if log.StartOffset() > offsetOf(s.index+1) {
+			return fmt.Errorf("%w: it begins at offset %d, the newest snapshot ends at %d", errWAL, log.StartOffset(), s.index)
+		}
+		if err := log.Restart(offsetOf(s.index + 1)); err != nil {
+			return err
+		}
+	}
+	entries, err := c.wal.read(s.index + 1)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		c.sinceBytes += int64(len(e.GetData()))
+	}
+	// A node that has never voted has no hard state: Raft begins in term 0.
+	hard := &raftpb.HardState{Term: proto.Uint64(c.quorum.Term), Vote: proto.Uint64(c.quorum.Vote), Commit: proto.Uint64(s.index)}
+	c.storage = &storage{hard: hard, conf: &raftpb.ConfState{Voters: []uint64{c.quorum.RaftID}}, first: s.index + 1, firstTerm: s.term, entries: entries}
+	c.applied, c.appliedTerm = s.index, s.term
+	c.image.Store(s.image)
+	c.node, err = raft.NewRawNode(&raft.Config{
+		ID: c.quorum.RaftID, ElectionTick: 6, HeartbeatTick: 1, Storage: c.storage, Applied: s.index,
+		MaxSizePerMsg: maxEntryBytes, MaxCommittedSizePerReady: math.MaxUint64, MaxInflightMsgs: 64,
+		PreVote: true, CheckQuorum: true, Logger: newRaftLogger(c.o.Logger),
+	})
+	return err
+}
+
+// maxEntryBytes is where a round of requests is cut into several Raft entries. One topic's records stay together.
+const maxEntryBytes = 1 << 20
 
 // Subscribe registers a function that is called for each new image, in order, on the controller's goroutine and before
-// the request that caused it returns. To be called before Start. It must not call the controller.
-func (c *Controller) Subscribe(f func(*metadata.Image, metadata.Delta)) {}
+// the request that caused it is answered. The first call comes with RegisterBroker and tells of every topic as new. To be
+// called before Start. The function must not wait for the controller.
+func (c *Controller) Subscribe(f func(*metadata.Image, metadata.Delta)) {
+	c.subscribers = append(c.subscribers, f)
+}
 
 // Image is the newest committed image. Safe from any goroutine.
-func (c *Controller) Image() *metadata.Image { return nil }
+func (c *Controller) Image() *metadata.Image { return c.image.Load() }
 
-// Start runs the group: a single voter campaigns at once. It returns when this node leads.
-func (c *Controller) Start(ctx context.Context) error { return nil }
-
-// Shutdown stops the goroutine and closes the log. Waiting requests are answered with NOT_CONTROLLER.
-func (c *Controller) Shutdown(ctx context.Context) error { return nil }
-
-// RegisterBroker registers this node with a new broker epoch and gives every partition that it leads a new leader
-// epoch, in one commit (BROKER 7). To be called once at each start, before the first append.
-func (c *Controller) RegisterBroker(ctx context.Context, b metadata.Broker) (brokerEpoch int64, err error) {
-	return 0, nil
-}
-
-// CreateTopics creates topics, each on its own: one's failure leaves the others. validateOnly commits nothing.
-func (c *Controller) CreateTopics(ctx context.Context, topics []NewTopic, validateOnly bool) []TopicResult {
+// Start elects this node, applies what its log holds, gives a new cluster its id, and begins the goroutine. An error
+// leaves nothing running, and the log open until Shutdown.
+func (c *Controller) Start(ctx context.Context) error {
+	if err := c.lead(); err != nil {
+		return err
+	}
+	c.started = true
+	go c.loop()
+	_, err := c.submit(ctx, func(d *decision) { decideBootstrap(d, c.o.ClusterID, newClusterID) })
+	if err != nil {
+		return err
+	}
+	if id := c.Image().ClusterID; c.o.ClusterID != "" && id != c.o.ClusterID {
+		return fmt.Errorf("%s holds cluster %s, meta.properties names %s: the folders belong to different clusters", c.dir, id, c.o.ClusterID)
+	}
 	return nil
 }
 
-// TopicRef names a topic by name or, with an empty name, by id.
-type TopicRef struct {
-	Name string
-	ID   kafka.TopicID
+// newClusterID draws an id in Kafka's form: 22 characters that do not begin with a dash, which tools take for a flag.
+func newClusterID() string {
+	for {
+		var b [16]byte
+		_, _ = rand.Read(b[:])
+		if id := base64.RawURLEncoding.EncodeToString(b[:]); id[0] != '-' {
+			return id
+		}
+	}
 }
 
-// DeleteTopics deletes topics, each on its own.
-func (c *Controller) DeleteTopics(ctx context.Context, topics []TopicRef) []TopicResult { return nil }
-
-// MorePartitions asks that a topic has Count partitions in all.
-type MorePartitions struct {
-	Name        string
-	Count       int32
-	Assignments [][]kafka.BrokerID // of the new ones; nil: the controller places them
-}
-
-// CreatePartitions adds partitions, topic by topic.
-func (c *Controller) CreatePartitions(ctx context.Context, topics []MorePartitions, validateOnly bool) []TopicResult {
+// lead campaigns; with a single voter that wins at once, and the new term's first entry commits all before it.
+func (c *Controller) lead() error {
+	if err := c.node.Campaign(); err != nil {
+		return err
+	}
+	if err := c.drive(); err != nil {
+		return err
+	}
+	if s := c.node.BasicStatus(); s.RaftState != raft.StateLeader {
+		return fmt.Errorf("bug: the single voter is %s after its election", s.RaftState)
+	}
 	return nil
 }
 
-// AllocateProducerIDs reserves a block of producer ids that nobody was ever given.
-func (c *Controller) AllocateProducerIDs(ctx context.Context) (first kafka.ProducerID, n int, err error) {
-	return 0, 0, nil
+// loop serves requests until Shutdown, or until the log fails.
+func (c *Controller) loop() {
+	defer close(c.stopped)
+	for {
+		select {
+		case <-c.stop:
+			c.refuse(kafka.NotController)
+			return
+		case s := <-c.snapped:
+			c.finishSnapshot(s)
+		case r := <-c.requests:
+			c.round(r)
+		}
+	}
 }
 
-// NextProducerID gives one producer id out of this broker's block, taking a new block when it is used up.
-func (c *Controller) NextProducerID(ctx context.Context) (kafka.ProducerID, error) { return 0, nil }
+// refuse answers what still waits.
+func (c *Controller) refuse(err error) {
+	for {
+		select {
+		case r := <-c.requests:
+			r.err = err
+			close(r.done)
+		default:
+			return
+		}
+	}
+}
 
-// CreateInternalTopic creates __consumer_offsets or __transaction_state with its own settings, unless it exists.
-func (c *Controller) CreateInternalTopic(ctx context.Context, name string) TopicResult {
-	return TopicResult{}
+// maxRound is how many requests are decided together: their records wait for one fsync.
+const maxRound = 4096
+
+// round decides a request and all that wait behind it, commits their records, and ends them.
+func (c *Controller) round(first *request) {
+	round := []*request{first}
+	for len(round) < maxRound {
+		select {
+		case r := <-c.requests:
+			round = append(round, r)
+			continue
+		default:
+		}
+		break
+	}
+	err := c.failed
+	if err == nil {
+		d := &decision{image: c.Image(), config: c.o.Config, newTopicID: newTopicID}
+		for _, r := range round {
+			r.decide(d)
+		}
+		err = c.commit(d)
+	}
+	for _, r := range round {
+		r.err = err
+		close(r.done)
+	}
+	c.maybeSnapshot()
+}
+
+// commit proposes the decision's records and drives Raft until they are applied.
+func (c *Controller) commit(d *decision) error {
+	if d.err != nil {
+		return d.err
+	}
+	for _, data := range d.entries() {
+		if err := c.node.Propose(data); err != nil {
+			return c.fail(err)
+		}
+		if err := c.drive(); err != nil {
+			return c.fail(err)
+		}
+	}
+	if d.announce && !c.announced {
+		c.announced = true
+		img := c.Image()
+		c.tell(img, img.Everything())
+	}
+	return nil
+}
+
+// fail notes that the log is lost: nothing will be committed any more.
+func (c *Controller) fail(err error) error {
+	if c.failed == nil {
+		c.failed = fmt.Errorf("%w: the metadata log failed: %w", kafka.KafkaStorageError, err)
+		c.o.Logger.Error("the metadata log failed; nothing that changes the cluster's metadata is possible any more", "error", err)
+		if c.o.Failed != nil {
+			c.o.Failed(err)
+		}
+	}
+	return c.failed
+}
+
+// drive does what Raft asks for until it asks for nothing more: make durable, then apply.
+func (c *Controller) drive() error {
+	for c.node.HasReady() {
+		rd := c.node.Ready()
+		if h := rd.HardState; !raft.IsEmptyHardState(h) && (h.GetTerm() != c.quorum.Term || h.GetVote() != c.quorum.Vote) {
+			c.quorum.Term, c.quorum.Vote = h.GetTerm(), h.GetVote()
+			if err := saveQuorumState(c.o.FS, c.dir, c.quorum); err != nil {
+				return err
+			}
+		}
+		if err := c.wal.append(rd.Entries, c.o.NowMS()); err != nil {
+			return err
+		}
+		c.storage.append(rd.Entries)
+		for _, e := range rd.Entries {
+			c.sinceBytes += int64(len(e.GetData()))
+		}
+		if err := c.apply(rd.CommittedEntries); err != nil {
+			return err
+		}
+		c.node.Advance(rd)
+		c.storage.compact(c.applied)
+	}
+	return nil
+}
+
+// apply makes the next image from committed entries and publishes it.
+func (c *Controller) apply(entries []*raftpb.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	var records []metadata.Record
+	for _, e := range entries {
+		var err error
+		if records, err = decodeEntry(records, e.GetData()); err != nil {
+			return fmt.Errorf("entry %d: %w", e.GetIndex(), err)
+		}
+	}
+	last := entries[len(entries)-1]
+	next, delta, err := c.Image().Apply(records, int64(offsetOf(last.GetIndex())))
+	if err != nil {
+		return err
+	}
+	next = next.WithController(kafka.BrokerID(c.o.Config.NodeID), int32(last.GetTerm()))
+	c.applied, c.appliedTerm = last.GetIndex(), last.GetTerm()
+	c.image.Store(next)
+	if c.announced {
+		c.tell(next, delta)
+	}
+	return nil
+}
+
+func (c *Controller) tell(img *metadata.Image, d metadata.Delta) {
+	for _, f := range c.subscribers {
+		f(img, d)
+	}
+}
+
+// submit has a closure decide on the controller's goroutine and returns when its records are committed, applied and told
+// to the subscribers. When ctx ends first, the closure may still run; what it writes must not be read then.
+func (c *Controller) submit(ctx context.Context, decide func(*decision)) (*metadata.Image, error) {
+	r := &request{decide: decide, done: make(chan struct{})}
+	select {
+	case c.requests <- r:
+	case <-c.stopped:
+		return nil, kafka.NotController
+	case <-ctx.Done():
+		return nil, kafka.RequestTimedOut
+	}
+	select {
+	case <-r.done:
+		return c.Image(), r.err
+	case <-c.stopped:
+		select {
+		case <-r.done:
+			return c.Image(), r.err
+		default:
+			return nil, kafka.NotController
+		}
+	case <-ctx.Done():
+		return nil, kafka.RequestTimedOut
+	}
+}
+
+// codeOf is the protocol's error for why a request was not committed.
+func codeOf(err error) kafka.ErrorCode {
+	var code kafka.ErrorCode
+	if errors.As(err, &code) {
+		return code
+	}
+	return kafka.UnknownServerError
+}
+
+// maybeSnapshot begins a snapshot when enough was written since the last. It is written beside the loop: the image never
+// changes.
+func (c *Controller) maybeSnapshot() {
+	if c.snapping || c.failed != nil || c.sinceBytes < c.o.Config.MetadataLogMaxRecordBytesBetweenSnapshots {
+		return
+	}
+	c.snapping, c.sinceBytes = true, 0
+	s := c.takeSnapshot()
+	go func() { c.snapped <- snapped{s, s.write(c.o.FS, c.dir)} }()
+}
+
+func (c *Controller) takeSnapshot() snapshot {
+	return snapshot{index: c.applied, term: c.appliedTerm, image: c.Image()}
+}
+
+// finishSnapshot drops what a new snapshot replaces. A snapshot that cannot be written costs room and a longer start,
+// nothing else: the log still holds everything.
+func (c *Controller) finishSnapshot(s snapped) {
+	c.snapping = false
+	err := s.err
+	if err == nil {
+		err = errors.Join(c.wal.forget(s.snapshot.index, c.o.NowMS()), removeOldSnapshots(c.o.FS, c.dir))
+	}
+	if err != nil {
+		c.o.Logger.Warn("the metadata log was not shortened by a snapshot", "error", err)
+	}
+}
+
+// restSnapshotBytes is how much a clean stop leaves to be applied at the next start.
+const restSnapshotBytes = 256 << 10
+
+// Shutdown stops the goroutine and closes the log. Waiting requests are answered with NOT_CONTROLLER. Call it once.
+func (c *Controller) Shutdown(ctx context.Context) error {
+	if c.started {
+		close(c.stop)
+		select {
+		case <-c.stopped:
+		case <-ctx.Done():
+			return fmt.Errorf("the controller did not stop: %w", ctx.Err())
+		}
+	}
+	if c.snapping {
+		c.finishSnapshot(<-c.snapped)
+	}
+	if c.failed != nil {
+		c.wal.log.Abandon()
+		return nil
+	}
+	if c.started && c.sinceBytes > restSnapshotBytes {
+		s := c.takeSnapshot()
+		c.finishSnapshot(snapped{s, s.write(c.o.FS, c.dir)})
+	}
+	return c.wal.log.Close()
 }

@@ -130,6 +130,9 @@ func (b *builder) applyTopic(r *TopicRecord) error {
 		return fmt.Errorf("topic %s with id %s exists already", r.Name, r.ID)
 	}
 	b.put(nil, &Topic{Name: r.Name, ID: r.ID, Internal: r.Internal})
+	if strings.ContainsAny(r.Name, "._") {
+		b.folded = b.folded.with(b.edit, fold(r.Name), r.Name)
+	}
 	return nil
 }
 
@@ -171,6 +174,7 @@ func (b *builder) removeTopic(id kafka.TopicID) error {
 	}
 	b.topics = b.topics.without(b.edit, t.Name)
 	b.ids = b.ids.without(b.edit, id)
+	b.folded = b.folded.without(b.edit, fold(t.Name))
 	of := resource{TopicResource, t.Name}
 	b.Image.configs = b.Image.configs.without(b.edit, of)
 	b.delta.Configs = slices.DeleteFunc(b.delta.Configs, func(c ConfigChange) bool { return c == ConfigChange{of.kind, of.name} })
@@ -285,4 +289,17 @@ func (m *Image) configRecords(yield func(Record) bool) bool {
 		}
 	}
 	return true
+}
+
+// Everything is the delta from nothing to this image: every topic as new, every setting as changed.
+func (m *Image) Everything() Delta {
+	d := Delta{Brokers: len(m.brokers) > 0}
+	for t := range m.Topics() {
+		d.Topics = append(d.Topics, TopicChange{New: t})
+	}
+	m.configs.all(func(r resource, _ map[string]string) bool {
+		d.Configs = append(d.Configs, ConfigChange{r.kind, r.name})
+		return true
+	})
+	return d
 }

@@ -72,6 +72,7 @@ type Image struct {
 
 	topics         trie[string, *Topic]
 	ids            trie[kafka.TopicID, *Topic]
+	folded         trie[string, string] // names with '.' or '_', by their form with '_' alone
 	configs        trie[resource, map[string]string]
 	brokers        []*Broker // by id
 	features       map[string]int16
@@ -111,6 +112,15 @@ func (m *Image) TopicByID(id kafka.TopicID) *Topic {
 	t, _ := m.ids.get(id)
 	return t
 }
+
+// Colliding is the topic whose name differs from the given one in nothing but '.' and '_', or "": metrics could not tell
+// the two apart, so Kafka refuses the second (Topic.hasCollision). The name itself collides too when it exists.
+func (m *Image) Colliding(name string) string {
+	other, _ := m.folded.get(fold(name))
+	return other
+}
+
+func fold(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
 // Topics goes through all topics sorted by name.
 func (m *Image) Topics() iter.Seq[*Topic] { return slices.Values(m.sortedList()) }

@@ -1,0 +1,104 @@
+package controller
+
+import (
+	"crypto/rand"
+
+	"github.com/tidemark/tidemark/broker/config"
+	"github.com/tidemark/tidemark/broker/internal/metadata"
+	"github.com/tidemark/tidemark/core/invariants"
+	"github.com/tidemark/tidemark/core/kafka"
+)
+
+// decision is one round of requests under way. Functions named decideX read image and config and add records; they know
+// no log, no clock and no goroutine.
+type decision struct {
+	image      *metadata.Image // as the records added so far make it
+	config     *config.Broker
+	newTopicID func() kafka.TopicID
+
+	groups   [][]metadata.Record // those of one group are committed together or not at all
+	announce bool                // subscribers are to be told the whole image
+	err      error               // a bug: records that do not fit the image that they were decided on
+}
+
+// add takes a group of records and moves the image on.
+func (d *decision) add(group ...metadata.Record) {
+	next, _, err := d.image.Apply(group, d.image.Offset)
+	if err != nil {
+		d.err = invariants.Bug("decided on records that do not apply: %w", err)
+		return
+	}
+	d.image, d.groups = next, append(d.groups, group)
+}
+
+// entries packs the groups into the data of as few Raft entries as their bound allows.
+func (d *decision) entries() [][]byte {
+	var (
+		out     [][]byte
+		records []metadata.Record
+		size    int
+	)
+	for _, group := range d.groups {
+		n := len(encodeEntry(group))
+		if size > 0 && size+n > maxEntryBytes {
+			out = append(out, encodeEntry(records))
+			records, size = nil, 0
+		}
+		records, size = append(records, group...), size+n
+	}
+	if size > 0 {
+		out = append(out, encodeEntry(records))
+	}
+	return out
+}
+
+// scratch is the same state for a request that only validates: what is added to it is thrown away.
+func (d *decision) scratch() *decision {
+	return &decision{image: d.image, config: d.config, newTopicID: d.newTopicID}
+}
+
+// newTopicID draws a topic's id: a random UUID whose text does not begin with a dash (Kafka's Uuid.randomUuid).
+func newTopicID() kafka.TopicID {
+	for {
+		var id kafka.TopicID
+		_, _ = rand.Read(id[:])
+		id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+		if id.String()[0] != '-' {
+			return id
+		}
+	}
+}
+
+// metadataVersion is the finalised level of metadata.version in a new cluster: the one that Kafka 4.0 finalises.
+const metadataVersion = 25
+
+// decideBootstrap gives a new cluster its id, as record one, and its features.
+func decideBootstrap(d *decision, clusterID string, draw func() string) {
+	if d.image.ClusterID != "" {
+		return
+	}
+	if clusterID == "" {
+		clusterID = draw()
+	}
+	d.add(&metadata.ClusterRecord{ClusterID: clusterID}, &metadata.FeatureRecord{Name: "metadata.version", Level: metadataVersion})
+}
+
+// decideRegister registers a broker under a new epoch and gives all partitions that it leads a new leader epoch.
+func decideRegister(d *decision, b metadata.Broker) (epoch int64) {
+	b.Epoch = d.image.Offset + 1
+	if before := d.image.Broker(b.ID); before != nil {
+		b.Epoch = max(b.Epoch, before.Epoch+1)
+	}
+	d.add(&metadata.BrokerRecord{Broker: b}, &metadata.LeaderEpochsRecord{Leader: b.ID})
+	d.announce = true
+	return b.Epoch
+}
+
+// producerIDBlock is how many producer ids one record hands out, as in Kafka.
+const producerIDBlock = 1000
+
+func decideProducerIDs(d *decision, broker kafka.BrokerID) (first kafka.ProducerID) {
+	first = d.image.NextProducerID()
+	d.add(&metadata.ProducerIDsRecord{Broker: broker, Next: first + producerIDBlock})
+	return first
+}
