@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tidemark/tidemark/bench/host"
 	"github.com/tidemark/tidemark/loadgen/result"
 )
@@ -28,7 +30,10 @@ type Host struct {
 }
 
 // Folder is the folder of one bench run.
-type Folder struct{ dir string }
+type Folder struct {
+	dir  string
+	lock *os.File
+}
 
 // Create makes dir for a new run and refuses one that is there and not empty.
 func Create(dir string) (*Folder, error) {
@@ -299,4 +304,26 @@ func syncDir(path string) error {
 	}
 	defer f.Close()
 	return f.Sync()
+}
+
+// Lock keeps a second bench out of the folder until Unlock or the end of the process.
+func (f *Folder) Lock() error {
+	file, err := os.OpenFile(f.Path(".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		file.Close()
+		return fmt.Errorf("%s is in use by another bench run", f.dir)
+	}
+	f.lock = file
+	return nil
+}
+
+// Unlock lets go of the folder.
+func (f *Folder) Unlock() {
+	if f.lock != nil {
+		f.lock.Close()
+		f.lock = nil
+	}
 }

@@ -1,0 +1,94 @@
+// Package bench is the front door of the benchmark kit: the commands `bench ...` and `host`.
+//
+//	suites -> matrix -> target (one run after the other) -> store -> gate -> terminal, report
+//
+// It runs plans and prints; what is counted and when a difference is one is decided in the packages below it, by
+// METHOD. Commands that read results never run a load. A run belongs to one goroutine; children are ended on every
+// way out, and die with this process when it is killed.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of the interface (DESIGN 1).
+const (
+	exitRegression   = 1
+	exitUsage        = 2
+	exitInconclusive = 3
+	exitInvalid      = 4
+	exitFailure      = 5
+)
+
+// exitError is an error with the exit code that it ends the process with; an empty text prints nothing.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// ExitCode is the code that main ends with.
+func (e *exitError) ExitCode() int { return e.code }
+
+func failWith(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{code, err}
+}
+
+// Commands returns the commands of this half: bench and host.
+func Commands() []*cobra.Command {
+	bench := &cobra.Command{
+		Use:   "bench",
+		Short: "Run a matrix of workloads, read, compare and gate results",
+		Example: `  tidemark bench run quick
+  tidemark bench plan quick
+  tidemark bench compare run-20261129-221500 run-20261130-101500`,
+	}
+	bench.AddCommand(runCommand(), planCommand(), reportCommand(), compareCommand(), gateCommand())
+	return []*cobra.Command{bench, hostCommand()}
+}
+
+// signalContext ends at SIGINT and SIGTERM; a second signal has its usual effect, and the children die with us.
+func signalContext(parent context.Context) (context.Context, context.CancelFunc) {
+	if parent == nil {
+		parent = context.Background()
+	}
+	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		stop()
+	}()
+	return ctx, stop
+}
+
+// isTerminal reports whether w is one.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+}
+
+// errInvalidRuns says that a bench holds runs whose numbers mean nothing.
+var errInvalidRuns = errors.New("the bench holds invalid runs: data was lost or damaged, or a process died; see the report")
+
+func mib(bytes int64) string {
+	if bytes >= 1<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
+	}
+	return fmt.Sprintf("%.0f MiB", float64(bytes)/(1<<20))
+}

@@ -1,0 +1,450 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark/tidemark/bench/gate"
+	"github.com/tidemark/tidemark/bench/host"
+	"github.com/tidemark/tidemark/bench/matrix"
+	"github.com/tidemark/tidemark/bench/stats"
+	"github.com/tidemark/tidemark/bench/store"
+	"github.com/tidemark/tidemark/bench/suites"
+	"github.com/tidemark/tidemark/bench/target"
+	"github.com/tidemark/tidemark/broker/proc"
+)
+
+// bytesWithoutYes is what a plan may write before it wants --yes (METHOD 5).
+const bytesWithoutYes = 10 << 30
+
+type runOptions struct {
+	out        string
+	resume     bool
+	yes        bool
+	noProgress bool
+	seed       uint64
+	seedSet    bool
+	bootstrap  string
+	bin        string
+	loadArgs   []string
+	env        []string // tests only
+	skipHost   bool     // tests only: no ceilings
+}
+
+func runCommand() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run SUITE",
+		Short: "Run a matrix and write its results and report",
+		Long: `SUITE is a built-in name (` + strings.Join(suites.Names(), ", ") + `) or a YAML file; tidemark bench plan SUITE shows what it does.
+
+Results are plain files in --out, one folder a cell, each written before the next run starts. A run that was
+interrupted, or killed, goes on with --resume: what is there stays as it is.`,
+		Example: "  tidemark bench run quick --out results/today\n  tidemark bench run --resume --out results/today",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.seedSet = cmd.Flags().Changed("seed")
+			ctx, stop := signalContext(cmd.Context())
+			defer stop()
+			return run(ctx, args, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.out, "out", "", "folder for the results (default run-<time>)")
+	f.BoolVar(&o.resume, "resume", false, "go on with the run in --out")
+	f.BoolVar(&o.yes, "yes", false, "agree to more than 10 GiB written, or to a cluster that is not on loopback")
+	f.BoolVar(&o.noProgress, "no-progress", false, "plain lines instead of one that rewrites itself")
+	f.Uint64Var(&o.seed, "seed", 0, "order of the runs and base of every random number (default: the suite's)")
+	f.StringVar(&o.bootstrap, "bootstrap", "", "measure the cluster at HOST:PORT instead of the suite's target")
+	return cmd
+}
+
+// runner is one bench run.
+type runner struct {
+	options runOptions
+	suite   *suites.Suite
+	plan    *store.Plan
+	folder  *store.Folder
+	status  *store.Status
+	target  *target.Target
+	log     *os.File
+	out     io.Writer
+	show    progress
+	probes  []float64 // records/s of finished probes
+}
+
+func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer) error {
+	r := &runner{options: o, out: out}
+	if err := r.prepare(args); err != nil {
+		return err
+	}
+	defer r.folder.Unlock()
+	if err := r.consent(); err != nil {
+		return failWith(exitUsage, err)
+	}
+	fmt.Fprintf(errOut, "%s  %d cells  %d runs  about %v  at most %s written  -> %s\n", r.plan.Suite, len(r.plan.Cells), len(r.plan.Runs),
+		time.Duration(r.plan.Seconds*float64(time.Second)).Round(time.Second), mib(r.plan.MaxBytes), r.folder.Dir())
+	r.show = newProgress(errOut, !o.noProgress && isTerminal(errOut), r.plan)
+	err := r.measure(ctx)
+	r.show.close()
+	if errors.Is(err, context.Canceled) {
+		r.status.State = store.Interrupted
+		_ = r.writeStatus(nil)
+		return failWith(exitFailure, fmt.Errorf("interrupted after %d of %d runs; go on with: tidemark bench run --resume --out %s",
+			r.status.RunsDone, r.status.RunsPlanned, r.folder.Dir()))
+	}
+	if err != nil {
+		r.status.State = store.Failed
+		_ = r.writeStatus(err)
+		return failWith(exitFailure, err)
+	}
+	r.status.State, r.status.Ended = store.Finished, time.Now()
+	if err := r.writeStatus(nil); err != nil {
+		return failWith(exitFailure, err)
+	}
+	return finish(r.folder.Dir(), out)
+}
+
+// finish analyses a folder, writes its report and prints the summary, which ends with the report's path.
+func finish(dir string, out io.Writer) error {
+	d, err := store.Load(dir)
+	if err != nil {
+		return failWith(exitFailure, err)
+	}
+	a := gate.Analyse(d)
+	if err := writeReport(d, a); err != nil {
+		return failWith(exitFailure, err)
+	}
+	printSummary(out, d, a)
+	if a.Counts.CellsInvalid+a.Counts.CellsFailed > 0 {
+		return failWith(exitInvalid, errInvalidRuns)
+	}
+	return nil
+}
+
+// prepare reads the suite, makes the plan or takes up an old one, and opens the folder.
+func (r *runner) prepare(args []string) error {
+	o := &r.options
+	if o.resume {
+		return r.prepareResume(args)
+	}
+	if len(args) == 0 {
+		return failWith(exitUsage, fmt.Errorf("which suite? built in are %s; or name a YAML file", strings.Join(suites.Names(), ", ")))
+	}
+	var err error
+	if r.suite, err = suites.Find(args[0]); err != nil {
+		return failWith(exitUsage, err)
+	}
+	r.overrideTarget()
+	if !o.seedSet {
+		o.seed = r.suite.Seed
+	}
+	if r.plan, err = matrix.Plan(r.suite, o.seed); err != nil {
+		return failWith(exitUsage, err)
+	}
+	if o.out == "" {
+		o.out = "run-" + time.Now().Format("20060102-150405")
+	}
+	var id [4]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return failWith(exitFailure, err)
+	}
+	r.plan.RunID = "bench-" + hex.EncodeToString(id[:])
+	r.plan.Created = time.Now().UTC()
+	r.plan.Command = []string{"tidemark", "bench", "run", args[0], "--seed", fmt.Sprint(o.seed)}
+	if o.bootstrap != "" {
+		r.plan.Command = append(r.plan.Command, "--bootstrap", o.bootstrap)
+	}
+	r.plan.Versions = versions()
+	if err := r.consent(); err != nil {
+		return failWith(exitUsage, err)
+	}
+	if r.folder, err = store.Create(o.out); err != nil {
+		return failWith(exitUsage, err)
+	}
+	if err := r.folder.Lock(); err != nil {
+		return failWith(exitUsage, err)
+	}
+	err = errors.Join(r.folder.WriteFile("suite.yaml", r.suite.Text), r.folder.WritePlan(r.plan))
+	r.status = &store.Status{Schema: store.Schema, State: store.Running, Started: time.Now(), RunsPlanned: len(r.plan.Runs)}
+	return failWith(exitFailure, errors.Join(err, r.writeStatus(nil)))
+}
+
+func (r *runner) prepareResume(args []string) error {
+	if r.options.out == "" {
+		return failWith(exitUsage, errors.New("--resume goes on in a folder: name it with --out"))
+	}
+	d, err := store.Load(r.options.out)
+	if err != nil {
+		return failWith(exitUsage, err)
+	}
+	text, err := os.ReadFile(filepath.Join(r.options.out, "suite.yaml"))
+	if err != nil {
+		return failWith(exitUsage, err)
+	}
+	if r.suite, err = suites.Parse(filepath.Join(r.options.out, "suite.yaml"), text); err != nil {
+		return failWith(exitUsage, err)
+	}
+	if len(args) > 0 {
+		asked, err := suites.Find(args[0])
+		if err != nil {
+			return failWith(exitUsage, err)
+		}
+		if string(asked.Text) != string(text) {
+			return failWith(exitUsage, fmt.Errorf("%s was begun with another text of suite %s: leave the suite out to go on with that one", r.options.out, args[0]))
+		}
+	}
+	if r.options.seedSet && r.options.seed != d.Plan.Seed {
+		return failWith(exitUsage, fmt.Errorf("%s was begun with seed %d", r.options.out, d.Plan.Seed))
+	}
+	if i := slices.Index(d.Plan.Command, "--bootstrap"); i >= 0 && i+1 < len(d.Plan.Command) && r.options.bootstrap == "" {
+		r.options.bootstrap = d.Plan.Command[i+1]
+	}
+	r.overrideTarget()
+	r.plan, r.status = &d.Plan, &d.Status
+	if r.folder, err = store.Open(r.options.out); err != nil {
+		return failWith(exitUsage, err)
+	}
+	if err := r.folder.Lock(); err != nil {
+		return failWith(exitUsage, err)
+	}
+	r.status.Schema, r.status.State, r.status.Error = store.Schema, store.Running, ""
+	r.status.RunsDone, r.status.RunsPlanned = 0, len(r.plan.Runs)
+	for _, done := range d.Runs {
+		r.seen(d.Cell(done.Cell), done)
+	}
+	return failWith(exitFailure, r.writeStatus(nil))
+}
+
+func (r *runner) overrideTarget() {
+	if r.options.bootstrap != "" {
+		r.suite.Target = suites.Target{Bootstrap: r.options.bootstrap}
+		r.suite.Broker = nil
+	}
+}
+
+// consent refuses what a person should agree to first.
+func (r *runner) consent() error {
+	if r.options.yes {
+		return nil
+	}
+	if r.plan.MaxBytes > bytesWithoutYes {
+		return fmt.Errorf("the plan may write %s; agree with --yes, or lower the suite's max-bytes", mib(r.plan.MaxBytes))
+	}
+	if b := r.suite.Target.Bootstrap; b != "" && !loopback(b) {
+		return fmt.Errorf("%s is not on loopback: a bench loads a cluster as hard as it can; agree with --yes", b)
+	}
+	return nil
+}
+
+func loopback(addr string) bool {
+	name, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(name)
+	return name == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func versions() store.Versions {
+	v := store.Versions{Tidemark: "unknown"}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	v.Go, v.Tidemark = info.GoVersion, info.Main.Version
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Tidemark = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}
+
+func (r *runner) writeStatus(err error) error {
+	if err != nil {
+		r.status.Error = err.Error()
+	}
+	if r.status.Ended.Before(r.status.Started) {
+		r.status.Ended = r.status.Started
+	}
+	return r.folder.WriteStatus(r.status)
+}
+
+// measure starts the target and runs what is not done yet.
+func (r *runner) measure(ctx context.Context) (err error) {
+	if r.log, err = os.OpenFile(r.folder.Path("target.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+		return err
+	}
+	defer r.log.Close()
+	if err := r.measureHost(ctx); err != nil {
+		return err
+	}
+	r.target, err = target.Start(ctx, target.Options{
+		Target: r.suite.Target, Bin: r.options.bin, Data: r.folder.Path("broker-data"), Properties: r.suite.Broker, Log: r.log,
+		Env: r.options.env, LoadArgs: r.loadArgs(),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if stopErr := r.target.Stop(); stopErr != nil && err == nil {
+			r.note("the target did not stop cleanly: %v", stopErr)
+		}
+	}()
+	r.note("%s", r.whereItRan())
+	for order, planned := range r.plan.Runs {
+		c := &r.plan.Cells[planned.Cell-1]
+		if r.folder.Done(c, planned.Repeat) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return context.Canceled
+		}
+		if err := r.one(ctx, order, planned, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) loadArgs() []string {
+	args := r.options.loadArgs
+	if r.options.yes && r.suite.Target.Bootstrap != "" && !loopback(r.suite.Target.Bootstrap) {
+		args = append(slices.Clone(args), "--yes")
+	}
+	return args
+}
+
+// measureHost writes host.json, before anything is loaded; a resumed run keeps the old one.
+func (r *runner) measureHost(ctx context.Context) error {
+	if _, err := os.Stat(r.folder.Path("host.json")); err == nil {
+		return nil
+	}
+	f := host.Read(r.folder.Dir())
+	if need := r.plan.MaxBytes + r.plan.MaxBytes/10; r.suite.Target.Embedded() && f.FreeBytes < need {
+		return fmt.Errorf("%s has %s free, the plan may write %s: free some, or lower the suite's max-bytes", f.DataDir, mib(f.FreeBytes), mib(r.plan.MaxBytes))
+	}
+	r.show.doing("host's ceilings")
+	h := &store.Host{Schema: store.Schema, Fingerprint: f}
+	if !r.options.skipHost {
+		targetCores, loadCores := target.SplitCores(proc.Cores())
+		h.Ceilings = host.Ceilings(ctx, r.folder.Dir(), targetCores, loadCores)
+	}
+	return r.folder.WriteHost(h)
+}
+
+func (r *runner) whereItRan() string {
+	t := r.target
+	properties := make([]string, len(t.Settings))
+	for i, s := range t.Settings {
+		properties[i] = s.Axis + "=" + s.Value
+	}
+	switch {
+	case t.Mode() == "bootstrap":
+		return "target " + t.Bootstrap + " was reached over the network: its CPU and memory are not measured"
+	case len(t.Cores) == 0:
+		return fmt.Sprintf("%s target and load process shared one core; %s", t.Mode(), strings.Join(properties, " "))
+	}
+	return fmt.Sprintf("%s target on core %s, load process on core %s; %s", t.Mode(), numbers(t.Cores), numbers(t.LoadCores), strings.Join(properties, " "))
+}
+
+func numbers(list []int) string {
+	parts := make([]string, len(list))
+	for i, n := range list {
+		parts[i] = fmt.Sprint(n)
+	}
+	return strings.Join(parts, ",")
+}
+
+// note keeps a sentence about the whole run, once.
+func (r *runner) note(format string, a ...any) {
+	text := fmt.Sprintf(format, a...)
+	if !slices.Contains(r.status.Notes, text) {
+		r.status.Notes = append(r.status.Notes, text)
+	}
+}
+
+// one runs one run and brings it to the disk.
+func (r *runner) one(ctx context.Context, order int, planned store.RunPlan, c *store.Cell) error {
+	cell, err := r.rated(c)
+	if err != nil {
+		return err
+	}
+	if !r.target.Alive() {
+		r.note("the target's process ended and was started anew with an empty folder, before run %d", order+1)
+		if err := r.target.Restart(ctx); err != nil {
+			return fmt.Errorf("restart the target: %w", err)
+		}
+	}
+	r.show.running(order, cell, planned.Repeat)
+	dir, err := r.folder.Begin(c, planned.Repeat)
+	if err != nil {
+		return err
+	}
+	res, err := r.target.Run(ctx, target.Job{
+		Cell: cell, Repeat: planned.Repeat, Order: order, Seed: planned.Seed, Dir: dir,
+		Prefix: fmt.Sprintf("%s-%03d-%d", r.plan.RunID, c.Number, planned.Repeat),
+	})
+	if ctx.Err() != nil { // what the signal cut short is run again by a resume
+		return errors.Join(context.Canceled, r.folder.Discard(c, planned.Repeat))
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.folder.Commit(c, res); err != nil {
+		return err
+	}
+	r.seen(c, res)
+	r.show.finished(res, cell)
+	return r.writeStatus(nil)
+}
+
+// seen counts a finished run and learns from probes.
+func (r *runner) seen(c *store.Cell, res *store.Run) {
+	r.status.RunsDone++
+	if c.Role != store.Probe || res.Result == nil || res.Status == store.Invalid || res.Status == store.Broken {
+		return
+	}
+	if v := res.Result.Produce.RecordsPerSec; v > 0 {
+		r.probes = append(r.probes, v)
+		r.status.Capacity = stats.Median(r.probes)
+	}
+}
+
+// rated is the cell with the rate that the probes' finding gives it.
+func (r *runner) rated(c *store.Cell) (store.Cell, error) {
+	if c.Kind == store.Capacity {
+		return *c, nil
+	}
+	found := r.status.Capacity
+	if c.Role == store.Ladder {
+		if found == 0 {
+			return *c, fmt.Errorf("cell %q needs the capacity, and no probe found one: see %s", c.Name, r.folder.Path("cells"))
+		}
+		return matrix.SetRate(*c, found*c.LoadShare)
+	}
+	rate := c.Rate
+	if r.plan.RateCap > 0 && found > 0 && rate > r.plan.RateCap*found {
+		rate = r.plan.RateCap * found
+		r.note("the fixed rate is %s records/s instead of %s: %.4g%% of the capacity found (%s)", grouped(rate), grouped(c.Rate), 100*r.plan.RateCap, grouped(found))
+	}
+	r.status.RateFixed = rate
+	return matrix.SetRate(*c, rate)
+}

@@ -1,0 +1,268 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tidemark/tidemark/bench/gate"
+	"github.com/tidemark/tidemark/bench/stats"
+	"github.com/tidemark/tidemark/bench/store"
+)
+
+// printSummary prints a bench as REPORT draws it; the last line ends with the report's path.
+func printSummary(w io.Writer, d *store.Data, a *gate.Analysis) {
+	length := ""
+	if d.Status.Ended.After(d.Status.Started) {
+		length = "  " + d.Status.Ended.Sub(d.Status.Started).Round(time.Second).String()
+	}
+	fmt.Fprintf(w, "\n%s  %d cells  %d runs%s  %s written\n", d.Plan.Suite, len(d.Plan.Cells), len(d.Runs), length, mib(a.Counts.BytesWritten))
+	printNoise(w, a)
+	printAxes(w, d, a)
+	printLadder(w, d, a)
+	printCapacity(w, d, a)
+	for _, n := range d.Status.Notes {
+		fmt.Fprintf(w, "note: %s\n", n)
+	}
+	n := a.Counts
+	fmt.Fprintf(w, "not counted: %s saturated, %d generator-limited, %d throttled, %d invalid, %d failed    lost %d duplicated %d out of order %d corrupt %d%s\n",
+		plural(n.CellsSaturated, "cell"), n.CellsGeneratorLimited, n.CellsThrottled, n.CellsInvalid, n.CellsFailed, n.Lost, n.Duplicated, n.OutOfOrder, n.Corrupt, unverified(n))
+	fmt.Fprintf(w, "again   %s\n", strings.Join(d.Plan.Command, " "))
+	fmt.Fprintf(w, "report  %s\n", filepath.Join(d.Dir, "report.html"))
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func unverified(n gate.Counts) string {
+	if n.Unverified == 0 {
+		return ""
+	}
+	return fmt.Sprintf("  (%s not verified to the end)", plural(n.Unverified, "run"))
+}
+
+// printNoise says how far one run may be off.
+func printNoise(w io.Writer, a *gate.Analysis) {
+	var parts []string
+	df := 0
+	for _, key := range []struct {
+		metric string
+		kind   store.Kind
+		name   string
+	}{{"ack p99", store.Latency, "p99"}, {"CPU per GB", store.Latency, "CPU/GB"}, {"records", store.Capacity, "capacity"}} {
+		n := a.Noise[gate.NoiseKey{Metric: key.metric, Kind: key.kind}]
+		if n.Known() {
+			parts = append(parts, fmt.Sprintf("%s ±%.0f%%", key.name, n.RunPercent()))
+			df = max(df, n.DF)
+		}
+	}
+	if len(parts) == 0 {
+		fmt.Fprintln(w, "noise: not known, no cell ran twice")
+		return
+	}
+	fmt.Fprintf(w, "noise, one run, 95%%:  %s   (%d degrees of freedom)\n", strings.Join(parts, "   "), df)
+}
+
+func estimate(a *gate.Analysis, cell int, metric string) string {
+	e, ok := a.Estimate(cell, metric)
+	if !ok {
+		return "-"
+	}
+	return figure(e.Estimate.Value)
+}
+
+// figure prints three digits that matter.
+func figure(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "-"
+	case v >= 1000:
+		return grouped(v)
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+func ratio(r stats.Ratio) string {
+	if math.IsNaN(r.Value) {
+		return "-"
+	}
+	if math.IsNaN(r.Low) {
+		return fmt.Sprintf("x%.3g", r.Value)
+	}
+	return fmt.Sprintf("x%-5.3g [%.3g %.3g]", r.Value, r.Low, r.High)
+}
+
+// counted is how many of a cell's runs enter, out of how many there are.
+func counted(d *store.Data, cell int) string {
+	runs := d.RunsOf(cell)
+	n := 0
+	for _, r := range runs {
+		if r.Countable() {
+			n++
+		}
+	}
+	if n < len(runs) {
+		return fmt.Sprintf("n=%d of %d", n, len(runs))
+	}
+	return fmt.Sprintf("n=%d", n)
+}
+
+func cellsOf(d *store.Data, role store.Role) []*store.Cell {
+	var out []*store.Cell
+	for i := range d.Plan.Cells {
+		if d.Plan.Cells[i].Role == role {
+			out = append(out, &d.Plan.Cells[i])
+		}
+	}
+	return out
+}
+
+// printAxes is the table of settings changed one at a time.
+func printAxes(w io.Writer, d *store.Data, a *gate.Analysis) {
+	axes := cellsOf(d, store.Axis)
+	baselines := cellsOf(d, store.Baseline)
+	if len(baselines) == 0 {
+		return
+	}
+	t := newTable("change one setting", "", "ack p99 ms", "ratio [95%]", "delivery p99", "CPU-s/GB", "verdict")
+	for _, c := range append(baselines, axes...) {
+		name := "  " + c.Name
+		if c.Role == store.Baseline {
+			name = "baseline at " + grouped(d.Status.RateFixed) + "/s"
+		}
+		change := "-"
+		metric := "ack p99"
+		comparison, ok := a.Comparison(c.Number, metric)
+		if !ok { // acks=0 has no ack: what it is compared by is delivery
+			comparison, ok = a.Comparison(c.Number, "delivery p99")
+			metric = "delivery p99"
+		}
+		if ok {
+			change = ratio(comparison.Judgement.Ratio)
+		}
+		if ok && metric != "ack p99" {
+			change += " delivery"
+		}
+		if c.Role == store.Baseline {
+			change = ""
+		}
+		t.row(name, counted(d, c.Number), estimate(a, c.Number, "ack p99"), change, estimate(a, c.Number, "delivery p99"),
+			estimate(a, c.Number, "CPU per GB"), verdictOf(d, a, c, metric))
+	}
+	t.print(w)
+}
+
+// verdictOf is latency's and cost's verdict in one phrase.
+func verdictOf(d *store.Data, a *gate.Analysis, c *store.Cell, metric string) string {
+	if c.Against == 0 {
+		return ""
+	}
+	if text := whyNotCounted(d, c.Number); text != "" {
+		return text
+	}
+	var parts []string
+	for _, m := range []struct{ metric, word string }{{metric, "latency"}, {"CPU per GB", "cost"}} {
+		if comparison, ok := a.Comparison(c.Number, m.metric); ok {
+			parts = append(parts, m.word+" "+comparison.Judgement.Words())
+		}
+	}
+	if len(parts) == 2 && strings.TrimPrefix(parts[0], "latency ") == strings.TrimPrefix(parts[1], "cost ") {
+		return strings.TrimPrefix(parts[0], "latency ")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// whyNotCounted names the state of a cell of which no run counts.
+func whyNotCounted(d *store.Data, cell int) string {
+	runs := d.RunsOf(cell)
+	if len(runs) == 0 {
+		return "not run"
+	}
+	for _, r := range runs {
+		if r.Countable() {
+			return ""
+		}
+	}
+	return string(runs[len(runs)-1].Status)
+}
+
+func printLadder(w io.Writer, d *store.Data, a *gate.Analysis) {
+	cells := cellsOf(d, store.Ladder)
+	if len(cells) == 0 {
+		return
+	}
+	t := newTable(fmt.Sprintf("load, of %s/s found", grouped(d.Status.Capacity)), "", "records/s", "ack p50", "p99", "p99.9 ms", "delivery p99", "CPU-s/GB", "")
+	for _, c := range cells {
+		rate := "-"
+		if runs := d.RunsOf(c.Number); len(runs) > 0 {
+			rate = grouped(runs[0].Rate)
+		}
+		t.row("  "+strings.TrimPrefix(c.Name, "load "), counted(d, c.Number), rate, estimate(a, c.Number, "ack p50"), estimate(a, c.Number, "ack p99"),
+			estimate(a, c.Number, "ack p99.9"), estimate(a, c.Number, "delivery p99"), estimate(a, c.Number, "CPU per GB"), whyNotCounted(d, c.Number))
+	}
+	t.print(w)
+}
+
+func printCapacity(w io.Writer, d *store.Data, a *gate.Analysis) {
+	cells := append(cellsOf(d, store.Probe), cellsOf(d, store.Ceiling)...)
+	if len(cells) == 0 {
+		return
+	}
+	t := newTable("capacity, closed loop", "", "records/s", "MB/s", "ratio [95%]", "CPU-s/GB", "verdict")
+	for _, c := range cells {
+		name, change := "baseline", ""
+		if c.Role == store.Ceiling {
+			name = "  " + strings.TrimPrefix(c.Name, "capacity ")
+			change = "-"
+		}
+		if comparison, ok := a.Comparison(c.Number, "throughput"); ok {
+			change = ratio(comparison.Judgement.Ratio)
+		}
+		verdict := whyNotCounted(d, c.Number)
+		if comparison, ok := a.Comparison(c.Number, "CPU per GB"); ok && verdict == "" {
+			verdict = "cost " + comparison.Judgement.Words()
+		}
+		t.row(name, counted(d, c.Number), estimate(a, c.Number, "records"), estimate(a, c.Number, "throughput"), change, estimate(a, c.Number, "CPU per GB"), verdict)
+	}
+	t.print(w)
+}
+
+// table aligns columns: the first two and the last to the left, numbers to the right.
+type table struct{ rows [][]string }
+
+func newTable(head ...string) *table { return &table{rows: [][]string{head}} }
+
+func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
+
+func (t *table) print(w io.Writer) {
+	widths := make([]int, len(t.rows[0]))
+	for _, row := range t.rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len([]rune(cell)))
+		}
+	}
+	for _, row := range t.rows {
+		var line strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-len([]rune(cell)))
+			left := i < 2 || i == len(row)-1 || strings.HasPrefix(t.rows[0][i], "ratio")
+			if left {
+				line.WriteString(cell + pad + "  ")
+			} else {
+				line.WriteString(pad + cell + "  ")
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+	}
+}
