@@ -38,6 +38,21 @@ type Config struct {
 	Preallocate          bool  // reserve SegmentBytes when a segment is made
 }
 
+func (c *Config) segmentBytes() int64 { return orDefault(c.SegmentBytes, 1<<30) }
+
+func (c *Config) segmentMS() int64 { return orDefault(c.SegmentMS, 7*24*3600*1000) }
+
+func (c *Config) segmentIndexBytes() int { return orDefault(c.SegmentIndexBytes, 10<<20) }
+
+func (c *Config) indexInterval() int { return orDefault(c.IndexIntervalBytes, 4096) }
+
+func orDefault[T int | int64](v, otherwise T) T {
+	if v == 0 {
+		return otherwise
+	}
+	return v
+}
+
 // Options opens one log.
 type Options struct {
 	Env     *Env
@@ -53,15 +68,6 @@ type Options struct {
 	RecoveryPoint kafka.Offset
 }
 
-// AppendBatch is one record batch to append. Base offset and leader epoch are already patched into Bytes.
-type AppendBatch struct {
-	Bytes        []byte   // exactly one batch; read until Append returns, and longer only through Buf
-	Buf          *buf.Buf // the buffer Bytes lies in, retained by the tail ring when it wants to; nil: the ring copies
-	Base, Last   kafka.Offset
-	Epoch        kafka.LeaderEpoch
-	MaxTimestamp int64
-}
-
 // Segment describes one segment of a log.
 type Segment struct {
 	Base           kafka.Offset
@@ -69,12 +75,6 @@ type Segment struct {
 	MaxTimestamp   int64        // -1: none
 	MaxTimestampAt kafka.Offset // last offset of the batch that has it
 	LastWriteMS    int64        // wall clock of the last append, or the file's modification time
-}
-
-// EpochStart says at which offset a leader epoch began.
-type EpochStart struct {
-	Epoch kafka.LeaderEpoch
-	Start kafka.Offset
 }
 
 // Summary is what a clean stop remembers of a log, so that the next start need not visit its folder.

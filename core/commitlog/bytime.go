@@ -1,0 +1,179 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/record"
+)
+
+// maxOpenedBatch bounds what a look-up by time decompresses of one batch.
+const maxOpenedBatch = 256 << 20
+
+// FoundOffset is an answer to a look-up by time.
+type FoundOffset struct {
+	Offset    kafka.Offset // -1: none
+	Timestamp int64        // -1: none
+	Epoch     kafka.LeaderEpoch
+}
+
+// notFound is the answer when no record fits.
+func notFound() FoundOffset {
+	return FoundOffset{kafka.NoOffset, record.NoTimestamp, kafka.NoLeaderEpoch}
+}
+
+// OffsetForTime finds the first record whose timestamp is ts or later, at or above the log start and below limit
+// (exclusive); it opens compressed batches. Offset -1 when there is none.
+func (l *Log) OffsetForTime(ts int64, limit kafka.Offset) (FoundOffset, error) {
+	if err := l.ready(); err != nil {
+		return notFound(), err
+	}
+	start := l.StartOffset()
+	limit = min(limit, l.EndOffset())
+	l.mu.Lock()
+	var segs []*segment
+	for _, s := range l.mu.segs {
+		if s.maxTS >= ts && s.end > start && s.base < limit {
+			segs = append(segs, s)
+		}
+	}
+	l.mu.Unlock()
+	for _, s := range segs {
+		pos, err := l.timePosition(s, ts)
+		if err != nil {
+			return notFound(), err
+		}
+		found, err := l.findRecord(s, pos, start, limit, func(t int64) bool { return t >= ts })
+		if err != nil || found.Offset >= 0 {
+			return found, err
+		}
+	}
+	return notFound(), nil
+}
+
+// MaxTimestamp finds the first record that has the highest timestamp of the log, below limit (exclusive). When the
+// highest one lies at limit or above, the answer is -1, as Kafka's is.
+func (l *Log) MaxTimestamp(limit kafka.Offset) (FoundOffset, error) {
+	if err := l.ready(); err != nil {
+		return notFound(), err
+	}
+	start := l.StartOffset()
+	limit = min(limit, l.EndOffset())
+	l.mu.Lock()
+	var best *segment
+	for _, s := range l.mu.segs {
+		if s.end > start && (best == nil || s.maxTS > best.maxTS) {
+			best = s
+		}
+	}
+	ts := int64(-1)
+	if best != nil {
+		ts = best.maxTS
+	}
+	l.mu.Unlock()
+	if ts < 0 {
+		return notFound(), nil
+	}
+	pos, err := l.timePosition(best, ts)
+	if err != nil {
+		return notFound(), err
+	}
+	return l.findRecord(best, pos, start, limit, func(t int64) bool { return t >= ts })
+}
+
+// timePosition is a position in a segment before which no record has timestamp ts or a later one.
+func (l *Log) timePosition(s *segment, ts int64) (int64, error) {
+	rel := int32(-1)
+	l.mu.Lock()
+	n := int(s.counts[kindTime])
+	if t := s.idx; t != nil {
+		n = t.times.first
+		for _, e := range t.times.entries {
+			if e.ts < ts {
+				rel = e.rel
+			}
+		}
+	}
+	l.mu.Unlock()
+	if rel < 0 && n > 0 {
+		lease, err := l.acquire(s, kindTime)
+		if err != nil {
+			return 0, err
+		}
+		defer lease.Release()
+		scratch := l.env.Pool.Get(spillEntries * timeEntryBytes)
+		defer scratch.Release()
+		i, err := fileEntries(lease, n, timeEntryBytes, scratch.B, func(b []byte) bool { return parseTimeEntry(b).ts < ts })
+		if err == nil && i >= 0 {
+			if _, err = lease.ReadAt(scratch.B[:timeEntryBytes], int64(i)*timeEntryBytes); err == nil {
+				rel = parseTimeEntry(scratch.B).rel
+			}
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+	}
+	if rel < 0 {
+		return 0, nil
+	}
+	return l.lookup(s, func(e offsetEntry) bool { return e.rel <= rel })
+}
+
+// findRecord walks a segment's batches from pos and opens those whose highest timestamp fits.
+func (l *Log) findRecord(s *segment, pos int64, start, limit kafka.Offset, fits func(ts int64) bool) (FoundOffset, error) {
+	lease, err := l.acquire(s, kindLog)
+	if err != nil {
+		return notFound(), err
+	}
+	defer lease.Release()
+	l.mu.Lock()
+	size := s.size
+	l.mu.Unlock()
+	sc := newScanner(lease, size, l.env.Pool, lookupChunk)
+	defer sc.close()
+	for {
+		h, n, err := sc.header(pos)
+		if err == io.EOF || err == nil && h.BaseOffset() >= limit {
+			return notFound(), nil
+		}
+		if err == nil && fits(h.MaxTimestamp()) && h.LastOffset() >= start {
+			var b record.Batch
+			if b, err = sc.batch(pos); err == nil {
+				var found FoundOffset
+				if found, err = findInBatch(b, start, limit, fits); err == nil && found.Offset >= 0 {
+					return found, nil
+				}
+			}
+		}
+		if err != nil {
+			return notFound(), fmt.Errorf("read %s at %d: %w", lease.f.Name(), pos, err)
+		}
+		pos += n
+	}
+}
+
+// findInBatch finds the first record of a batch that fits.
+func findInBatch(b record.Batch, start, limit kafka.Offset, fits func(ts int64) bool) (FoundOffset, error) {
+	if b.TimestampType() == record.LogAppendTime {
+		// All records have the batch's time.
+		if off := max(b.BaseOffset(), start); off < limit {
+			return FoundOffset{off, b.MaxTimestamp(), b.PartitionLeaderEpoch()}, nil
+		}
+		return notFound(), nil
+	}
+	it, err := b.Records(nil, min(maxOpenedBatch, math.MaxInt))
+	if err != nil {
+		return notFound(), err
+	}
+	for it.Next() {
+		r := it.Record()
+		off, ts := b.BaseOffset()+kafka.Offset(r.OffsetDelta), b.BaseTimestamp()+r.TimestampDelta
+		if off >= start && off < limit && fits(ts) {
+			return FoundOffset{off, ts, b.PartitionLeaderEpoch()}, nil
+		}
+	}
+	return notFound(), it.Err()
+}

@@ -1,0 +1,260 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/vfs"
+)
+
+// Flush makes the records up to the published end durable and returns that end: data alone, and the folder entries
+// of new segments (tidemark.fsync=batch, flush.messages, flush.ms). A log that has not changed costs no system call.
+// After a failed fsync every Flush and Checkpoint fails with the same error: a second fsync would lie (BROKER 6).
+func (l *Log) Flush() (kafka.Offset, error) {
+	if l.state.Load() == stateLazy {
+		return l.FlushedOffset(), nil
+	}
+	l.work.Lock()
+	defer l.work.Unlock()
+	end := l.EndOffset()
+	return end, l.sync(kindLog, end)
+}
+
+// Checkpoint makes everything durable, indexes, leader epochs and producer snapshots too, and returns the new
+// recovery point: recovery after a crash reads only what lies behind it.
+func (l *Log) Checkpoint() (kafka.Offset, error) {
+	if l.state.Load() == stateLazy {
+		return l.RecoveryPoint(), nil
+	}
+	l.work.Lock()
+	defer l.work.Unlock()
+	return l.checkpoint(l.EndOffset())
+}
+
+func (l *Log) checkpoint(end kafka.Offset) (kafka.Offset, error) {
+	err := l.writeBack(true)
+	for k := kindLog; k < kinds && err == nil; k++ {
+		err = l.sync(k, end)
+	}
+	if err != nil {
+		return l.RecoveryPoint(), err
+	}
+	l.recovery.Store(int64(end))
+	return end, nil
+}
+
+// settle is what a roll leaves to be done off the append path: the rolled segment becomes durable with its indexes
+// and the producer snapshot, and the recovery point moves to its end.
+func (l *Log) settle(old *segment) error {
+	l.work.Lock()
+	defer l.work.Unlock()
+	if l.state.Load() != stateReady {
+		return nil
+	}
+	end := min(old.end, l.EndOffset()) // old.end no longer changes
+	if end <= l.RecoveryPoint() {
+		return nil
+	}
+	if l.Config().Preallocate {
+		if err := l.trim(old); err != nil {
+			return err
+		}
+	}
+	_, err := l.checkpoint(end)
+	return err
+}
+
+// trim gives back room that was reserved and not needed.
+func (l *Log) trim(s *segment) error {
+	lease, err := l.acquire(s, kindLog)
+	if err != nil {
+		return err
+	}
+	defer lease.Release()
+	return lease.f.Truncate(s.size)
+}
+
+// writeBack writes what is in memory only: index entries, leader epochs, snapshots. [work]
+func (l *Log) writeBack(durable bool) error {
+	l.mu.Lock()
+	segs := append([]*segment(nil), l.mu.segs...)
+	snaps := l.mu.snaps
+	var epochs []byte
+	if l.mu.epochs.dirty {
+		epochs = appendEpochs(nil, l.mu.epochs.list)
+		l.mu.epochs.dirty = false
+	}
+	l.mu.Unlock()
+	for i, s := range segs {
+		if err := l.spill(s, true); err != nil {
+			return err
+		}
+		if i < len(segs)-1 {
+			l.mu.Lock()
+			s.dropTailLocked()
+			l.mu.Unlock()
+		}
+	}
+	if epochs != nil {
+		if err := vfs.ReplaceFile(l.env.FS, l.Dir()+"/"+epochsFile, epochs, durable); err != nil {
+			l.mu.Lock()
+			l.mu.epochs.dirty = true
+			l.mu.Unlock()
+			return err
+		}
+	}
+	for _, s := range snaps {
+		if err := vfs.ReplaceFile(l.env.FS, l.fileName(s.offset, suffixSnapshot), s.data, durable); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	l.mu.snaps = append([]pendingSnapshot(nil), l.mu.snaps[len(snaps):]...)
+	l.mu.Unlock()
+	return nil
+}
+
+// sync makes one kind of file durable in every segment where it has been written, and new folder entries. With
+// kindLog it moves the flushed offset to end. [work]
+func (l *Log) sync(k kind, end kafka.Offset) error {
+	l.mu.Lock()
+	err := l.mu.failed
+	var dirty []*segment
+	for _, s := range l.mu.segs {
+		if s.unsynced[k] {
+			s.unsynced[k] = false // an append that comes during the fsync sets it again
+			dirty = append(dirty, s)
+		}
+	}
+	newFiles := l.mu.newFiles || len(dirty) > 0 && k != kindLog
+	l.mu.newFiles = false
+	l.mu.Unlock()
+	for _, s := range dirty {
+		if err == nil {
+			err = l.syncFile(s, k)
+		}
+	}
+	if err == nil && newFiles {
+		err = l.env.FS.SyncDir(l.Dir())
+	}
+	if err != nil {
+		l.mu.Lock()
+		l.mu.failed = err
+		l.mu.Unlock()
+		return fmt.Errorf("flush %s: %w", l.Dir(), err)
+	}
+	if k == kindLog && int64(end) > l.flushed.Load() {
+		l.flushed.Store(int64(end))
+	}
+	return nil
+}
+
+func (l *Log) syncFile(s *segment, k kind) error {
+	lease, err := l.acquire(s, k)
+	if err != nil {
+		return err
+	}
+	defer lease.Release()
+	return lease.f.SyncData()
+}
+
+// Rest writes what is in memory only, without fsync, and gives back the memory and files of a log that has become
+// idle. It stays usable.
+func (l *Log) Rest() error {
+	if l.state.Load() != stateReady {
+		return nil
+	}
+	l.work.Lock()
+	defer l.work.Unlock()
+	if err := l.writeBack(false); err != nil {
+		return err
+	}
+	l.release(false)
+	return nil
+}
+
+// release closes files and frees buffers. [work]
+func (l *Log) release(dead bool) {
+	l.mu.Lock()
+	segs := append([]*segment(nil), l.mu.segs...)
+	for _, s := range segs {
+		s.dropTailLocked()
+	}
+	l.mu.hints = nil
+	l.mu.Unlock()
+	for _, s := range segs {
+		l.dropFiles(s, dead)
+	}
+	if r := l.tail.Load(); r != nil {
+		l.env.Tail.cut(r, 0)
+	}
+}
+
+func (l *Log) dropFiles(s *segment, dead bool) {
+	for k := range s.files {
+		l.env.Files.drop(&s.files[k], dead)
+	}
+}
+
+// Close writes everything out durably with a final producer snapshot, and closes all files; leases stay valid until
+// they are released. A log that was opened from a summary and never used is not touched. [append lock]
+func (l *Log) Close() error {
+	if l.state.Load() == stateLazy {
+		l.state.Store(stateClosed)
+		return nil
+	}
+	l.work.Lock()
+	defer l.work.Unlock()
+	if l.state.Load() == stateClosed {
+		return nil
+	}
+	end := l.appendEnd
+	l.mu.Lock()
+	l.cur.closeTimes()
+	if l.mu.lastSnap != end && end > l.StartOffset() {
+		l.mu.snaps = append(l.mu.snaps, pendingSnapshot{end, l.producers.snapshot()})
+		l.mu.lastSnap = end
+	}
+	l.mu.Unlock()
+	_, err := l.checkpoint(end)
+	if l.Config().Preallocate && err == nil {
+		err = l.trim(l.cur)
+	}
+	if st, serr := l.env.FS.Stat(l.fileName(l.cur.base, kindLog.suffix())); serr == nil {
+		l.mu.Lock()
+		l.cur.lastWriteMS = st.ModTime.UnixMilli()
+		l.mu.Unlock()
+	} else {
+		err = errors.Join(err, serr)
+	}
+	l.state.Store(stateClosed)
+	l.release(true)
+	return err
+}
+
+// closeTimes ends the time index with the highest timestamp, so that a start need not look for it. [Log.mu]
+func (s *segment) closeTimes() {
+	if s.maxTS > s.indexedTS {
+		s.tailLocked().noteTime(s)
+	}
+}
+
+// Abandon closes all files and writes nothing: the folder has failed, or is being removed. [append lock]
+func (l *Log) Abandon() {
+	l.work.Lock()
+	defer l.work.Unlock()
+	l.state.Store(stateClosed)
+	l.release(true)
+}
+
+// Summary describes the log for the clean-stop manifest. [after Close]
+func (l *Log) Summary() *Summary {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &Summary{TopicID: l.id, Start: l.StartOffset(), End: l.EndOffset(), Epochs: l.mu.epochs.list, SnapshotOffset: l.mu.lastSnap, Producers: l.mu.producers}
+	for _, seg := range l.mu.segs {
+		s.Segments = append(s.Segments, seg.describeLocked())
+	}
+	return s
+}

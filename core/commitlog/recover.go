@@ -1,0 +1,515 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/vfs"
+)
+
+// maxMetaBytes bounds the small files that are read whole.
+const maxMetaBytes = 64 << 20
+
+// Open opens the log of a folder, makes the folder when it is not there, and recovers what a crash has left: a torn
+// last batch is cut off with everything behind it, indexes that are missing, padded or damaged are made again, leader
+// epochs and producers are brought up to the end. Only what lies behind the recovery point is read and checked.
+func Open(o Options) (*Log, error) {
+	l := newLog(o)
+	l.work.Lock()
+	defer l.work.Unlock()
+	if err := l.recover(o.StartOffset, o.RecoveryPoint); err != nil {
+		return nil, fmt.Errorf("open log %s: %w", o.Dir, err)
+	}
+	l.state.Store(stateReady)
+	return l, nil
+}
+
+// folder is what a partition's folder holds.
+type folder struct {
+	bases []kafka.Offset // of .log files, ascending
+	snaps []kafka.Offset // of .snapshot files, ascending
+}
+
+// list reads the folder and removes what a crash may have left over: deleted and temporary files, and indexes
+// without a log.
+func (l *Log) list() (folder, error) {
+	var d folder
+	infos, err := l.env.FS.ReadDir(l.Dir())
+	if err != nil {
+		return d, err
+	}
+	var strays []string
+	indexes := map[string]kafka.Offset{}
+	for _, st := range infos {
+		base, suffix, ok := parseOffsetName(st.Name)
+		switch {
+		case hasSuffix(st.Name, suffixDeleted), hasSuffix(st.Name, suffixTmp), hasSuffix(st.Name, ".cleaned"):
+			strays = append(strays, st.Name)
+		case !ok:
+		case suffix == kindLog.suffix():
+			d.bases = append(d.bases, base)
+		case suffix == suffixSnapshot:
+			d.snaps = append(d.snaps, base)
+		case suffix == kindIndex.suffix(), suffix == kindTime.suffix(), suffix == kindTxn.suffix():
+			indexes[st.Name] = base
+		}
+	}
+	slices.Sort(d.bases)
+	slices.Sort(d.snaps)
+	for name, base := range indexes {
+		if _, found := slices.BinarySearch(d.bases, base); !found {
+			strays = append(strays, name)
+		}
+	}
+	for _, name := range strays {
+		if err := l.env.FS.Remove(l.Dir() + "/" + name); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+func hasSuffix(name, suffix string) bool {
+	return len(name) > len(suffix) && name[len(name)-len(suffix):] == suffix
+}
+
+// recover reads the folder and makes the log's state from it. [work]
+func (l *Log) recover(start, point kafka.Offset) error {
+	if err := l.env.FS.MkdirAll(l.Dir()); err != nil {
+		return err
+	}
+	d, err := l.list()
+	if err != nil {
+		return err
+	}
+	if err := l.loadTopicID(); err != nil {
+		return err
+	}
+	if !l.loadEpochs() {
+		point = 0
+	}
+	var segs []*segment
+	for _, base := range d.bases {
+		segs = append(segs, newSegment(base))
+	}
+	segs, from, err := l.recoverSegments(segs, point)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.mu.segs = segs
+	l.mu.newFiles = true
+	l.mu.Unlock()
+	if n := len(segs); n == 0 || segs[n-1].end < start {
+		// Nothing is left that may be read: begin at the start offset, as Kafka does.
+		if err := l.startOver(start); err != nil {
+			return err
+		}
+		from = start
+	}
+	segs = l.mu.segs
+	l.cur = segs[len(segs)-1]
+	l.appendEnd = l.cur.end
+	start = max(start, segs[0].base)
+	l.start.Store(int64(start))
+	l.end.Store(int64(l.appendEnd))
+	point = min(max(point, start), l.appendEnd)
+	l.recovery.Store(int64(point))
+	l.flushed.Store(int64(point))
+	l.mu.Lock()
+	l.mu.epochs.cutEnd(l.appendEnd)
+	l.mu.epochs.cutStart(start)
+	l.mu.Unlock()
+	if err := l.loadProducers(d.snaps, from); err != nil {
+		return err
+	}
+	for _, s := range segs {
+		l.dropFiles(s, false)
+	}
+	return nil
+}
+
+// startOver removes all segments and begins an empty one. [work, append lock or not yet open]
+func (l *Log) startOver(base kafka.Offset) error {
+	for _, s := range l.mu.segs {
+		if err := l.removeSegment(s); err != nil {
+			return err
+		}
+	}
+	s := newSegment(base)
+	if err := l.create(s); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.mu.segs = []*segment{s}
+	l.mu.newFiles = true
+	l.mu.hints = nil
+	l.mu.Unlock()
+	return nil
+}
+
+// removeSegment unlinks a segment's files.
+func (l *Log) removeSegment(s *segment) error {
+	l.dropFiles(s, true)
+	for k := kindLog; k < kinds; k++ {
+		err := l.env.FS.Remove(l.fileName(s.base, k.suffix()))
+		if err != nil && !isNotExist(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// recoverSegments takes stock of every segment: those below the recovery point by their indexes, the others by
+// reading them. It returns the offset of the first batch that it has read. The log ends where the batches do: what
+// lies behind damage, or behind a hole that no compaction has made, goes.
+func (l *Log) recoverSegments(segs []*segment, point kafka.Offset) ([]*segment, kafka.Offset, error) {
+	from := kafka.Offset(-1)
+	for i, s := range segs {
+		whole := i+1 < len(segs) && segs[i+1].base <= point
+		if whole {
+			s.end = segs[i+1].base
+			if err := l.trust(s); err != nil {
+				return nil, 0, err
+			}
+			continue
+		}
+		first, torn, err := l.reread(s, point)
+		if err != nil {
+			return nil, 0, err
+		}
+		if from < 0 {
+			from = first
+		}
+		if i+1 == len(segs) || !torn && l.joins(s, segs[i+1]) {
+			continue
+		}
+		l.env.Logger.Warn("the log is damaged; what lies behind is removed", "file", l.fileName(s.base, kindLog.suffix()), "end", s.end, "segments", len(segs)-i-1)
+		for _, gone := range segs[i+1:] {
+			if err := l.removeSegment(gone); err != nil {
+				return nil, 0, err
+			}
+		}
+		segs = segs[:i+1]
+		break
+	}
+	return segs, from, nil
+}
+
+// joins reports whether next may follow s. Rolls begin a segment at the log end, so a hole between two segments that
+// have not been flushed is lost data; the one exception is a gap too wide for an index.
+func (l *Log) joins(s, next *segment) bool {
+	return next.base == s.end || next.base > s.end && next.base-s.base > math.MaxInt32
+}
+
+// trust takes a segment that is known to be whole by its size and indexes, and makes the indexes again when they
+// cannot be right.
+func (l *Log) trust(s *segment) error {
+	st, err := l.env.FS.Stat(l.fileName(s.base, kindLog.suffix()))
+	if err != nil {
+		return err
+	}
+	s.size, s.lastWriteMS = st.Size, st.ModTime.UnixMilli()
+	ok, err := l.loadIndexes(s)
+	if err != nil || ok {
+		return err
+	}
+	l.env.Logger.Warn("indexes do not fit their segment and are made again", "file", l.fileName(s.base, kindLog.suffix()))
+	end := s.end
+	if _, err := l.rescan(s, rescanFrom{}, false); err != nil {
+		return err
+	}
+	s.end, s.size = end, st.Size
+	l.mu.Lock()
+	s.closeTimes()
+	l.mu.Unlock()
+	return l.spillAndDrop(s)
+}
+
+func (l *Log) spillAndDrop(s *segment) error {
+	if err := l.spill(s, true); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	s.dropTailLocked()
+	l.mu.Unlock()
+	return nil
+}
+
+// loadIndexes counts the entries of a segment's indexes and takes the highest timestamp from the last one. It reports
+// whether sizes and last entries are such as a whole segment has.
+func (l *Log) loadIndexes(s *segment) (bool, error) {
+	var last [kinds][]byte
+	var counts [kinds]int32
+	for k := kindIndex; k < kinds; k++ {
+		st, err := l.env.FS.Stat(l.fileName(s.base, k.suffix()))
+		if isNotExist(err) {
+			if k == kindTxn || k == kindIndex && s.size <= int64(l.Config().indexInterval()) {
+				continue
+			}
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		size := int64(entryBytes(k))
+		if st.Size%size != 0 || st.Size > math.MaxInt32 {
+			return false, nil
+		}
+		counts[k] = int32(st.Size / size)
+		if counts[k] == 0 {
+			continue
+		}
+		lease, err := l.acquire(s, k)
+		if err != nil {
+			return false, err
+		}
+		last[k] = make([]byte, size)
+		_, err = lease.ReadAt(last[k], st.Size-size)
+		lease.Release()
+		if err != nil {
+			return false, fmt.Errorf("read %s: %w", l.fileName(s.base, k.suffix()), err)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.counts = counts
+	span := int64(s.end - s.base)
+	if b := last[kindIndex]; b != nil {
+		e := parseOffsetEntry(b)
+		if e.pos <= 0 || int64(e.pos) >= s.size || e.rel < 0 || span > 0 && int64(e.rel) >= span {
+			return false, nil
+		}
+	}
+	if b := last[kindTime]; b != nil {
+		e := parseTimeEntry(b)
+		if e.ts < 0 || e.rel < 0 || span > 0 && int64(e.rel) >= span {
+			return false, nil
+		}
+		s.maxTS, s.maxTSAt, s.indexedTS = e.ts, s.base+kafka.Offset(e.rel), e.ts
+	}
+	return true, nil
+}
+
+// reread checks a segment from the last index entry below the recovery point on, cuts it off where the batches end,
+// and makes its indexes anew from there. It returns the offset at which it began to read, and whether it cut.
+func (l *Log) reread(s *segment, point kafka.Offset) (kafka.Offset, bool, error) {
+	st, err := l.env.FS.Stat(l.fileName(s.base, kindLog.suffix()))
+	if err != nil {
+		return 0, false, err
+	}
+	s.size, s.lastWriteMS = st.Size, st.ModTime.UnixMilli()
+	var at rescanFrom
+	if point > s.base {
+		ok, err := l.loadIndexes(s)
+		if err == nil && ok {
+			at, err = l.resumePoint(s, func(e offsetEntry) bool { return s.base+kafka.Offset(e.rel) < point && int64(e.pos) < s.size })
+		}
+		if err != nil {
+			return 0, false, err
+		}
+	}
+	if at.pos > 0 && !l.batchAt(s, at) {
+		at = rescanFrom{} // the index points into the middle of something
+	}
+	end, err := l.rescan(s, at, true)
+	if err != nil {
+		return 0, false, err
+	}
+	if point > s.end && at.pos > 0 {
+		// The recovery point promised more than there is, so it vouches for nothing.
+		at = rescanFrom{}
+		if end, err = l.rescan(s, at, true); err != nil {
+			return 0, false, err
+		}
+	}
+	torn := end < st.Size
+	if torn {
+		l.env.Logger.Warn("cut off the end of a segment that is no whole batch", "file", l.fileName(s.base, kindLog.suffix()), "position", end, "bytes", st.Size-end)
+		lease, err := l.acquire(s, kindLog)
+		if err != nil {
+			return 0, false, err
+		}
+		defer lease.Release()
+		if err := lease.f.Truncate(end); err != nil {
+			return 0, false, err
+		}
+	}
+	l.mu.Lock()
+	for k := range s.unsynced {
+		s.unsynced[k] = k != int(kindTxn)
+	}
+	l.mu.Unlock()
+	first := s.base
+	if at.pos > 0 {
+		first = at.first
+	}
+	return first, torn, nil
+}
+
+// rescanFrom is a state of a segment's indexes that a rescan goes on from: before the batch at pos, which the last
+// kept entry of the offset index names. The zero value is the beginning.
+type rescanFrom struct {
+	pos            int64
+	first          kafka.Offset // base offset of the batch at pos
+	offsets, times int32        // entries kept
+	time           timeEntry    // the last one kept
+}
+
+// resumePoint finds the last entry of the offset index for which ok holds, and what of the time index goes with it.
+func (l *Log) resumePoint(s *segment, ok func(offsetEntry) bool) (rescanFrom, error) {
+	var at rescanFrom
+	scratch := l.env.Pool.Get(spillEntries * timeEntryBytes)
+	defer scratch.Release()
+	if s.counts[kindIndex] == 0 {
+		return at, nil
+	}
+	lease, err := l.acquire(s, kindIndex)
+	if err != nil {
+		return at, err
+	}
+	defer lease.Release()
+	i, err := fileEntries(lease, int(s.counts[kindIndex]), offsetEntryBytes, scratch.B, func(b []byte) bool { return ok(parseOffsetEntry(b)) })
+	if err != nil || i < 0 {
+		return at, err
+	}
+	if _, err := lease.ReadAt(scratch.B[:offsetEntryBytes], int64(i)*offsetEntryBytes); err != nil {
+		return at, err
+	}
+	e := parseOffsetEntry(scratch.B)
+	at.pos, at.offsets = int64(e.pos), int32(i+1)
+	if s.counts[kindTime] == 0 {
+		return at, nil
+	}
+	times, err := l.acquire(s, kindTime)
+	if err != nil {
+		return at, err
+	}
+	defer times.Release()
+	j, err := fileEntries(times, int(s.counts[kindTime]), timeEntryBytes, scratch.B, func(b []byte) bool { return parseTimeEntry(b).rel <= e.rel })
+	if err != nil || j < 0 {
+		return at, err
+	}
+	if _, err := times.ReadAt(scratch.B[:timeEntryBytes], int64(j)*timeEntryBytes); err != nil {
+		return at, err
+	}
+	at.times, at.time = int32(j+1), parseTimeEntry(scratch.B)
+	return at, nil
+}
+
+// batchAt reports whether a batch begins at the resume point, and notes its base offset.
+func (l *Log) batchAt(s *segment, at rescanFrom) bool {
+	lease, err := l.acquire(s, kindLog)
+	if err != nil {
+		return false
+	}
+	defer lease.Release()
+	sc := newScanner(lease, s.size, l.env.Pool, lookupChunk)
+	defer sc.close()
+	b, err := sc.batch(at.pos)
+	return err == nil && b.ComputeCRC() == b.CRC() && b.BaseOffset() >= s.base && b.LastOffset()-s.base <= math.MaxInt32
+}
+
+// rescan reads a segment from a resume point to its end, or to the first batch that is not whole, and leaves size,
+// end, timestamps and indexes as appending those batches would have. It returns the position where it stopped. With
+// check it computes CRCs, and leader epochs are learnt.
+func (l *Log) rescan(s *segment, at rescanFrom, check bool) (int64, error) {
+	if err := l.cutIndexes(s, at); err != nil {
+		return 0, err
+	}
+	lease, err := l.acquire(s, kindLog)
+	if err != nil {
+		return 0, err
+	}
+	defer lease.Release()
+	sc := newScanner(lease, s.size, l.env.Pool, scanChunk)
+	defer sc.close()
+	interval := l.Config().indexInterval()
+	pos, next := at.pos, s.base
+	for {
+		b, err := sc.batch(pos)
+		if err == nil && (b.BaseOffset() < next || b.LastOffset()-s.base > math.MaxInt32 || check && b.ComputeCRC() != b.CRC()) {
+			err = ErrCorrupt
+		}
+		if err == io.EOF || errors.Is(err, errTorn) || errors.Is(err, ErrCorrupt) {
+			break
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read %s at %d: %w", lease.f.Name(), pos, err)
+		}
+		l.mu.Lock()
+		if check {
+			l.mu.epochs.assign(b.PartitionLeaderEpoch(), b.BaseOffset())
+		}
+		if ts := b.MaxTimestamp(); ts > s.maxTS {
+			s.maxTS, s.maxTSAt = ts, b.LastOffset()
+		}
+		s.tailLocked().note(s, b.LastOffset(), pos, int64(len(b)), interval)
+		l.mu.Unlock()
+		next = b.LastOffset() + 1
+		pos += int64(len(b))
+		if err := l.spill(s, false); err != nil {
+			return 0, err
+		}
+	}
+	l.mu.Lock()
+	s.size, s.end = pos, next
+	l.mu.Unlock()
+	return pos, nil
+}
+
+// cutIndexes brings a segment's index files and timestamps back to a resume point.
+func (l *Log) cutIndexes(s *segment, at rescanFrom) error {
+	keep := [kinds]int32{kindIndex: at.offsets, kindTime: at.times}
+	for k := kindIndex; k <= kindTime; k++ {
+		name := l.fileName(s.base, k.suffix())
+		size := int64(keep[k]) * int64(entryBytes(k))
+		st, err := l.env.FS.Stat(name)
+		if isNotExist(err) || err == nil && st.Size == size {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		lease, err := l.acquire(s, k)
+		if err != nil {
+			return err
+		}
+		err = lease.f.Truncate(size)
+		lease.Release()
+		if err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.idx, s.since = nil, 0
+	s.counts[kindIndex], s.counts[kindTime] = at.offsets, at.times
+	s.maxTS, s.maxTSAt, s.indexedTS = -1, s.base, -1
+	if at.times > 0 {
+		s.maxTS, s.maxTSAt, s.indexedTS = at.time.ts, s.base+kafka.Offset(at.time.rel), at.time.ts
+	}
+	return nil
+}
+
+// loadEpochs reads leader-epoch-checkpoint. It reports false when the epochs must be learnt from the whole log.
+func (l *Log) loadEpochs() bool {
+	var cache epochCache
+	b, err := vfs.ReadFile(l.env.FS, l.Dir()+"/"+epochsFile, maxMetaBytes)
+	if err == nil {
+		cache.list, err = parseEpochs(b)
+	}
+	ok := err == nil || isNotExist(err)
+	if !ok {
+		l.env.Logger.Warn("leader epochs cannot be read and are learnt from the records", "file", l.Dir()+"/"+epochsFile, "error", err)
+		cache.dirty = true
+	}
+	l.mu.Lock()
+	l.mu.epochs = cache
+	l.mu.Unlock()
+	return ok
+}
