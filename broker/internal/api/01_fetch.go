@@ -1,10 +1,349 @@
 package api
 
-type fetchCall struct{}
+import (
+	"fmt"
+	"sync"
+	"time"
 
-func (h *Handlers) fetch(c *Call) {}
+	"github.com/tidemark/tidemark/broker/internal/fetchsession"
+	"github.com/tidemark/tidemark/broker/internal/partition"
+	"github.com/tidemark/tidemark/broker/internal/purgatory"
+	"github.com/tidemark/tidemark/core/buf"
+	"github.com/tidemark/tidemark/core/commitlog"
+	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/wire"
+)
 
-type workers struct{}
+const (
+	// maxLeases bounds the open files that one answer holds.
+	maxLeases = 16
+	// copyBelow is the size of a piece of a file from which on it is not copied.
+	copyBelow = 64 << 10
+)
 
-func newWorkers(h *Handlers) *workers { return &workers{} }
-func (w *workers) close()             {}
+// fetchCall is a Fetch request being served:
+//
+//	parse ─► partitions (of the request, or of its session) ─► read ─┬─ enough, or an error ──────────────────► answer
+//	                                                                  └─ watch ─► bytes counted, or time over ─► read ─┘
+//
+// The connection's goroutine owns it until it waits; then whoever ends the wait (partition.Wait.Fire) passes it to a
+// worker. mu makes the worker wait until the goroutine has put it at its last partition. It is pooled.
+type fetchCall struct {
+	h    *Handlers
+	call *Call
+	req  wire.FetchRequest
+	mu   sync.Mutex
+
+	session *fetchsession.Session
+	full    bool // the answer names every partition
+	parts   []fetchPart
+	bytes   int // read
+	leases  int
+	stop    bool // answer at once: an error, a diverging epoch
+	waiting bool
+	cold    bool // its pages were read in
+
+	wait    partition.Wait
+	timeout purgatory.Wait
+}
+
+// fetchPart is one partition of a fetch. It stands still while the fetch waits.
+type fetchPart struct {
+	key    fetchsession.Key
+	name   []byte // of the topic, in the request or the session's string
+	p      *partition.Partition
+	read   partition.ReadRequest
+	result wire.FetchResult
+	slice  commitlog.Slice
+	copied *buf.Buf // a small piece of a file
+	waiter partition.Waiter
+	seen   partition.Seen
+	absent bool // not in the answer
+}
+
+// fetch serves API key 1, versions 4 to 18 (KIP-227 sessions from 7, KIP-320 epochs from 9, KIP-516 topic ids from 13).
+func (h *Handlers) fetch(c *Call) {
+	f, _ := h.fetches.Get().(*fetchCall)
+	if f == nil {
+		f = &fetchCall{h: h}
+	}
+	f.call = c
+	c.Answer.Owner = f
+	if err := f.req.Parse(c.Body, c.Version); err != nil {
+		c.Abort(fmt.Sprintf("Fetch version %d: %v", c.Version, err))
+		return
+	}
+	if code := f.open(); code != kafka.None {
+		f.refuse(code)
+		return
+	}
+	f.collect()
+	if f.stop || f.bytes >= int(f.req.MinBytes) || f.req.MaxWaitMS <= 0 || len(f.parts) == 0 {
+		f.answer()
+		return
+	}
+	f.park()
+}
+
+// open finds the partitions to read.
+func (f *fetchCall) open() kafka.ErrorCode {
+	byID := f.call.Version >= 13
+	sessions := f.h.Sessions
+	f.full = true
+	switch f.req.SessionEpoch {
+	case fetchsession.Final:
+		if f.req.SessionID != 0 {
+			sessions.End(f.req.SessionID)
+		}
+		f.listed()
+		return kafka.None
+	case fetchsession.Initial:
+		if f.req.SessionID != 0 {
+			sessions.End(f.req.SessionID)
+		}
+		f.listed()
+		if len(f.parts) > 0 {
+			f.session = sessions.Begin(byID, len(f.parts))
+		}
+		if f.session != nil {
+			f.session.Lock()
+			f.update()
+			f.session.Unlock()
+		}
+		return kafka.None
+	}
+	s, code := sessions.Find(f.req.SessionID, f.req.SessionEpoch, byID)
+	if code != kafka.None {
+		return code
+	}
+	f.session, f.full = s, false
+	s.Lock()
+	defer s.Unlock()
+	f.update()
+	f.room(s.Len())
+	for e, i := s.First(), 0; e != nil; e, i = s.Next(e), i+1 {
+		p := &f.parts[i]
+		p.key = e.Key
+		p.name = append(p.name[:0], e.Topic...)
+		f.ask(p, e.Number, e.Offset, e.MaxBytes, e.LeaderEpoch, e.LastFetchedEpoch)
+	}
+	return kafka.None
+}
+
+// room makes place for n partitions, using memory again.
+func (f *fetchCall) room(n int) {
+	if cap(f.parts) < n {
+		f.parts = make([]fetchPart, n)
+	}
+	f.parts = f.parts[:n]
+}
+
+// listed takes the partitions that the request names.
+func (f *fetchCall) listed() {
+	f.room(len(f.req.Partitions))
+	for t := range f.req.Topics {
+		topic := &f.req.Topics[t]
+		for i := topic.First; i < topic.End; i++ {
+			p, in := &f.parts[i], &f.req.Partitions[i]
+			p.key = fetchsession.Key{ID: topic.ID, Number: in.Partition}
+			p.name = append(p.name[:0], topic.Name...)
+			f.ask(p, in.Partition, in.Offset, in.MaxBytes, in.LeaderEpoch, in.LastFetchedEpoch)
+		}
+	}
+}
+
+func (f *fetchCall) ask(p *fetchPart, number kafka.Partition, offset kafka.Offset, maxBytes int32, epoch, fetched kafka.LeaderEpoch) {
+	p.read = partition.ReadRequest{From: offset, MaxBytes: max(int(maxBytes), 0), Committed: f.req.Isolation == 1,
+		LeaderEpoch: epoch, LastFetchedEpoch: fetched}
+	p.result = wire.FetchResult{Partition: number, Aborted: p.result.Aborted[:0]}
+	p.absent = false
+}
+
+// update takes a request's changes into its session, which is locked.
+func (f *fetchCall) update() {
+	for t := range f.req.Topics {
+		topic := &f.req.Topics[t]
+		name := string(topic.Name)
+		for i := topic.First; i < topic.End; i++ {
+			in := &f.req.Partitions[i]
+			k := fetchsession.Key{Topic: name, ID: topic.ID, Number: in.Partition}
+			f.session.Put(fetchsession.Entry{Key: k, Offset: in.Offset, MaxBytes: in.MaxBytes,
+				LeaderEpoch: in.LeaderEpoch, LastFetchedEpoch: in.LastFetchedEpoch})
+			if f.full {
+				f.parts[i].key = k
+			}
+		}
+	}
+	for t := range f.req.Forgotten {
+		topic := &f.req.Forgotten[t]
+		for _, n := range f.req.ForgottenPartitions[topic.First:topic.End] {
+			f.session.Forget(fetchsession.Key{Topic: string(topic.Name), ID: topic.ID, Number: n})
+		}
+	}
+}
+
+// collect reads every partition, as far as the request's bounds go.
+func (f *fetchCall) collect() {
+	f.bytes, f.leases, f.stop = 0, 0, false
+	left := int(f.req.MaxBytes)
+	if limit := int(f.h.Config.FetchMaxBytes); limit > 0 {
+		left = min(left, limit)
+	}
+	for i := range f.parts {
+		p := &f.parts[i]
+		f.readPart(p, max(left-f.bytes, 0))
+		if p.result.Err != kafka.None || p.result.Diverging {
+			f.stop = true
+		}
+		f.bytes += p.result.Bytes
+	}
+}
+
+// readPart reads one partition.
+func (f *fetchCall) readPart(p *fetchPart, left int) {
+	r := &p.result
+	r.Err, r.Bytes, r.Diverging, r.Preferred = kafka.None, 0, false, kafka.NoBroker
+	r.Committed, r.Aborted = p.read.Committed, r.Aborted[:0]
+	r.HighWatermark, r.LastStable, r.LogStart = kafka.NoOffset, kafka.NoOffset, kafka.NoOffset
+	var code kafka.ErrorCode
+	if f.call.Version >= 13 {
+		p.p, code = f.h.Replicas.Get(p.key.ID, p.key.Number)
+	} else {
+		p.p, code = f.h.Replicas.ByName(p.name, p.key.Number)
+	}
+	if f.req.ReplicaID >= 0 && code == kafka.None {
+		code = kafka.NotLeaderForPartition // followers come by the inter-broker listener, once there are some
+	}
+	if code != kafka.None {
+		p.p, r.Err, r.Committed = nil, code, false
+		return
+	}
+	p.seen = p.p.Look()
+	read := p.read
+	read.MaxBytes, read.MinOne = min(read.MaxBytes, left), f.bytes == 0
+	if f.leases >= maxLeases {
+		read.MaxBytes = min(read.MaxBytes, copyBelow-1)
+	}
+	v, code := p.p.Read(&p.slice, &read)
+	if code != kafka.None {
+		r.Err, r.Committed = code, false
+		return
+	}
+	r.HighWatermark, r.LastStable, r.LogStart = v.HighWatermark, v.LastStable, v.LogStart
+	r.Diverging, r.DivergingEpoch, r.DivergingEnd = v.Diverging, v.DivergingEpoch, v.DivergingEnd
+	r.Bytes = p.slice.Bytes
+	if r.Bytes > 0 && r.Committed && v.LastStable > v.LogStart {
+		f.aborted(p)
+	}
+	f.lease(p)
+}
+
+// aborted lists the transactions that a read_committed reader must skip in what was read.
+func (f *fetchCall) aborted(p *fetchPart) {
+	list, code := p.p.Aborted(p.read.From, p.slice.Next)
+	if code != kafka.None {
+		p.slice.Release()
+		p.result.Err, p.result.Bytes, p.result.Committed = code, 0, false
+		return
+	}
+	for _, a := range list {
+		p.result.Aborted = append(p.result.Aborted, wire.AbortedTransaction{ID: a.ProducerID, First: a.First})
+	}
+}
+
+// lease copies a small piece of a file, so that an answer over many partitions does not hold as many files.
+func (f *fetchCall) lease(p *fetchPart) {
+	if p.slice.File.Lease == nil || p.result.Bytes == 0 {
+		return
+	}
+	if p.result.Bytes >= copyBelow && f.leases < maxLeases {
+		f.leases++
+		return
+	}
+	b := f.h.Pool.Get(p.result.Bytes)
+	err := p.slice.CopyTo(b.B)
+	p.slice.Release()
+	if err != nil {
+		b.Release()
+		p.result.Err, p.result.Bytes, p.result.Committed = kafka.KafkaStorageError, 0, false
+		return
+	}
+	p.copied = b
+}
+
+// drop gives back what was read.
+func (f *fetchCall) drop() {
+	for i := range f.parts {
+		p := &f.parts[i]
+		p.slice.Release()
+		if p.copied != nil {
+			p.copied.Release()
+			p.copied = nil
+		}
+	}
+}
+
+// park leaves the fetch at its partitions until they have gained what it needs, or its time is over.
+func (f *fetchCall) park() {
+	f.drop()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting = true
+	f.wait.Arm(int64(int(f.req.MinBytes)-f.bytes), f)
+	for i := range f.parts {
+		p := &f.parts[i]
+		p.waiter.Wait, p.waiter.Committed = &f.wait, p.read.Committed
+		if !p.p.Watch(&p.waiter, p.seen) {
+			f.h.workers.push(f)
+			return
+		}
+	}
+	f.call.wait.Store(f)
+	f.h.Purgatory.Add(&f.timeout, time.Duration(f.req.MaxWaitMS)*time.Millisecond, f)
+	if f.call.Ctx.Err() != nil {
+		f.Expired()
+	}
+}
+
+// FetchReady is told by the partition that gave the last byte needed.
+func (f *fetchCall) FetchReady() { f.h.workers.push(f) }
+
+// Expired ends the wait.
+func (f *fetchCall) Expired() {
+	if f.wait.Fire() {
+		f.h.workers.push(f)
+	}
+}
+
+func (f *fetchCall) cancel() { f.Expired() }
+
+// run builds the answer after a wait, on a worker.
+func (f *fetchCall) run() {
+	f.mu.Lock()
+	f.waiting = false
+	f.call.wait.Store(nil)
+	f.h.Purgatory.Remove(&f.timeout)
+	for i := range f.parts {
+		f.parts[i].waiter.Unwatch()
+	}
+	f.mu.Unlock()
+	if f.call.Ctx.Err() != nil {
+		f.call.NoAnswer()
+		return
+	}
+	f.collect()
+	f.answer()
+}
+
+// Sent gives the memory and files of the answer back.
+func (f *fetchCall) Sent() {
+	f.drop()
+	f.req.Reset()
+	f.call, f.session, f.cold = nil, nil, false
+	for i := range f.parts {
+		f.parts[i].p = nil
+	}
+	if cap(f.parts) <= maxPooledParts {
+		f.h.fetches.Put(f)
+	}
+}

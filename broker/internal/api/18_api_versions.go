@@ -1,6 +1,91 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
 
-func (h *Handlers) apiVersions(c *Call, req kmsg.Request) kmsg.Response { return nil }
-func (h *Handlers) unsupportedApiVersions(c *Call)                      {}
+	"github.com/tidemark/tidemark/core/kafka"
+)
+
+// apiVersions serves API key 18, versions 0 to 5.
+func (h *Handlers) apiVersions(c *Call, req kmsg.Request) kmsg.Response {
+	r := req.(*kmsg.ApiVersionsRequest)
+	resp := kmsg.NewPtrApiVersionsResponse()
+	if c.Version >= 3 && (!softwareName(r.ClientSoftwareName) || !softwareName(r.ClientSoftwareVersion)) {
+		resp.ErrorCode = int16(kafka.InvalidRequest)
+		return resp
+	}
+	if c.Version >= 5 && r.ClusterID != nil && *r.ClusterID != h.Image().ClusterID || c.Version >= 5 && r.NodeID != -1 && r.NodeID != int32(h.NodeID) {
+		resp.ErrorCode = int16(kafka.RebootstrapRequired) // KIP-1242: the client meant another node
+		return resp
+	}
+	resp.ApiKeys = h.apiKeys
+	if c.Version >= 3 {
+		h.features(resp)
+	}
+	return resp
+}
+
+// features lists what the cluster may use, and what it has finalised.
+func (h *Handlers) features(resp *kmsg.ApiVersionsResponse) {
+	img := h.Image()
+	for name, max := range img.Features() {
+		f := kmsg.NewApiVersionsResponseSupportedFeature()
+		f.Name, f.MinVersion, f.MaxVersion = name, min(max, featureMin(name)), max
+		resp.SupportedFeatures = append(resp.SupportedFeatures, f)
+		fin := kmsg.NewApiVersionsResponseFinalizedFeature()
+		fin.Name, fin.MinVersionLevel, fin.MaxVersionLevel = name, max, max
+		if max > 0 {
+			resp.FinalizedFeatures = append(resp.FinalizedFeatures, fin)
+		}
+	}
+	resp.FinalizedFeaturesEpoch = img.FeaturesEpoch()
+}
+
+// featureMin is the lowest level that this broker still supports.
+func featureMin(name string) int16 {
+	if name == "metadata.version" {
+		return 7 // 3.3-IV3, the first that Kafka 4 accepts
+	}
+	return 0
+}
+
+// advertisedKeys lists the table's rows. Produce begins at 0 for librdkafka's sake, which else takes the broker for one
+// without Produce; versions 0 to 2 are not served.
+func advertisedKeys(rows []row) []kmsg.ApiVersionsResponseApiKey {
+	keys := make([]kmsg.ApiVersionsResponseApiKey, 0, len(rows))
+	for _, r := range rows {
+		k := kmsg.NewApiVersionsResponseApiKey()
+		k.ApiKey, k.MinVersion, k.MaxVersion = r.key, r.min, r.max
+		if r.key == 0 {
+			k.MinVersion = 0
+		}
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// unsupportedApiVersions answers a version that this broker does not know, by KIP-511: error 35 in a body of version 0
+// that lists this key. The connection stays open.
+func (h *Handlers) unsupportedApiVersions(c *Call) {
+	resp := kmsg.NewPtrApiVersionsResponse()
+	resp.ErrorCode = int16(kafka.UnsupportedVersion)
+	for _, k := range h.apiKeys {
+		if k.ApiKey == apiVersionsKey {
+			resp.ApiKeys = append(resp.ApiKeys, k)
+		}
+	}
+	c.Version = 0
+	c.reply(resp)
+}
+
+// softwareName is KIP-511's pattern [a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?
+func softwareName(s string) bool {
+	for i := 0; i < len(s); i++ {
+		b := s[i]
+		letter := b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
+		if !letter && (b != '-' && b != '.' || i == 0 || i == len(s)-1) {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -11,7 +11,10 @@ package api
 
 import (
 	"log/slog"
+	"runtime"
 	"sync"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark/tidemark/broker/config"
 	"github.com/tidemark/tidemark/broker/internal/controller"
@@ -21,6 +24,7 @@ import (
 	"github.com/tidemark/tidemark/broker/internal/purgatory"
 	"github.com/tidemark/tidemark/broker/internal/replica"
 	"github.com/tidemark/tidemark/core/buf"
+	"github.com/tidemark/tidemark/core/compress"
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
@@ -51,23 +55,33 @@ type Handlers struct {
 	// request's (BROKER 4).
 	oneAtATime sync.Mutex
 	rows       [maxKey + 1]*row
+	apiKeys    []kmsg.ApiVersionsResponseApiKey
+	codecs     *compress.Codecs
 	workers    *workers
+	cold       *workers
 	produces   sync.Pool // *produceCall
 	fetches    sync.Pool // *fetchCall
 }
 
 // New makes the handlers and starts the workers that build the answers of fetches that had to wait.
 func New(d Deps) *Handlers {
-	h := &Handlers{Deps: d}
+	h := &Handlers{Deps: d, codecs: compress.New(), apiKeys: advertisedKeys(table())}
 	for _, r := range table() {
 		h.rows[r.key] = &r
 	}
-	h.workers = newWorkers(h)
+	h.workers = newWorkers(runtime.GOMAXPROCS(0), (*fetchCall).run)
+	h.cold = newWorkers(coldReaders, func(f *fetchCall) { f.warm(); f.answer() })
 	return h
 }
 
 // Close stops the workers. No connection may be open.
-func (h *Handlers) Close() { h.workers.close() }
+func (h *Handlers) Close() {
+	h.workers.close()
+	h.cold.close()
+}
+
+// coldReaders bounds the fetches that read from disk at once.
+const coldReaders = 16
 
 // Image is the newest committed image of the cluster.
 func (h *Handlers) Image() *metadata.Image { return h.Meta.Image() }

@@ -21,22 +21,24 @@ type Client struct {
 
 // Conn is what a Call needs of its connection.
 type Conn interface {
-	// Completed says that the call's Answer is complete. The connection writes it in the order of requests.
+	// Completed says that the call's Answer is complete. The connection sends it in the order of requests.
 	Completed(c *Call)
-	// Abort closes the connection with one throttled log line.
-	Abort(reason string)
+	// Abort completes the call without an answer and closes the connection with one throttled log line.
+	Abort(c *Call, reason string)
 }
 
-// Piece is a part of an answer. Exactly one of three: bytes of Answer.Head ([From,To)), bytes of somebody else's buffer
-// (B, kept alive by Owner), or N bytes of a file from Pos on (Lease).
+// Piece is a part of an answer. Exactly one of three: bytes of Answer.Head ([From,To)), bytes that the answer's owner
+// keeps alive (B), or N bytes of a file from Pos on (Lease).
 type Piece struct {
 	From, To int
 	B        []byte
-	Owner    *buf.Buf
 	Lease    *commitlog.Lease
 	Pos      int64
 	N        int
 }
+
+// Owner is told when an answer was sent, or never will be: it gives buffers and leases back. Any goroutine.
+type Owner interface{ Sent() }
 
 // Answer is a response as it goes to the socket. Head holds the frame's size, the header and everything encoded; without
 // Pieces it is the answer. An empty Head sends nothing.
@@ -44,6 +46,7 @@ type Answer struct {
 	Head   []byte
 	Buf    *buf.Buf // that Head lies in, released when it was sent; nil: nobody's
 	Pieces []Piece
+	Owner  Owner // of what Pieces refers to; may be nil
 }
 
 // Call is one request on its way through the broker, and its slot in the connection's ordered ring. Calls are pooled
@@ -57,17 +60,19 @@ type Call struct {
 	Body          []byte   // the request after its header
 	Frame         *buf.Buf // holds Body; the call owns one reference
 	Answer        Answer
+	Slot          Slot // the server's
 
 	Conn Conn
-	// The server's own fields of the slot.
-	Next    *Call
-	Done    atomic.Bool
-	Share   int64 // of queued.max.request.bytes
-	Arrived int64 // clock.Nanos when the request was read
-	produce *produceCall
-	fetch   *fetchCall
-	pool    *buf.Pool
-	gen     atomic.Uint32
+	pool *buf.Pool
+	gen  atomic.Uint32
+	wait atomic.Pointer[fetchCall] // a fetch that waits for bytes
+}
+
+// Slot is what the connection keeps of a call in its ring.
+type Slot struct {
+	Next  *Call
+	Done  bool
+	Share int64 // of queued.max.request.bytes
 }
 
 // Context ends when the connection closes or the broker stops.
@@ -89,12 +94,21 @@ func (c *Call) Later() func(kmsg.Response) {
 // NoAnswer completes the call without sending anything (acks=0).
 func (c *Call) NoAnswer() { c.Conn.Completed(c) }
 
+// Abort completes the call without an answer and closes its connection with one throttled log line.
+func (c *Call) Abort(reason string) { c.Conn.Abort(c, reason) }
+
+// Cancel is called when the connection has closed: a fetch that waits for bytes gives up. The call is completed all the
+// same, by whoever would have answered it.
+func (c *Call) Cancel() {
+	if f := c.wait.Load(); f != nil {
+		f.cancel()
+	}
+}
+
 // Reset makes the call ready for its next request. Buffers and leases have been released by the server.
 func (c *Call) Reset() {
 	c.gen.Add(1)
 	clear(c.Answer.Pieces)
 	c.Answer = Answer{Pieces: c.Answer.Pieces[:0]}
-	c.Body, c.Frame, c.Next = nil, nil, nil
-	c.Done.Store(false)
-	c.Share, c.Client, c.Conn = 0, nil, nil
+	c.Body, c.Frame, c.Client, c.Conn, c.Slot = nil, nil, nil, nil, Slot{}
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/buf"
 	"github.com/tidemark/tidemark/core/wire"
 )
 
@@ -38,22 +38,23 @@ func (h *Handlers) Serve(c *Call, frame []byte) {
 	head, body, err := wire.ParseHeader(frame, h.Flexible)
 	c.Key, c.Version, c.CorrelationID, c.Body = head.Key, head.Version, head.CorrelationID, body
 	if err != nil {
-		c.Conn.Abort("malformed request header")
+		c.Abort("malformed request header")
 		return
 	}
 	if c.ClientID != string(head.ClientID) {
 		c.ClientID = string(head.ClientID)
 	}
+	c.pool = h.Pool
 	r := h.row(c.Key)
 	switch {
 	case r == nil:
-		c.Conn.Abort(fmt.Sprintf("API key %d is not supported", c.Key))
+		c.Abort(fmt.Sprintf("API key %d is not supported", c.Key))
 	case c.Version < r.min || c.Version > r.max:
 		if c.Key == apiVersionsKey {
 			h.unsupportedApiVersions(c)
 			return
 		}
-		c.Conn.Abort(fmt.Sprintf("%s version %d is not supported (%d to %d are)", r.name, c.Version, r.min, r.max))
+		c.Abort(fmt.Sprintf("%s version %d is not supported (%d to %d are)", r.name, c.Version, r.min, r.max))
 	case r.raw != nil:
 		r.raw(h, c)
 	default:
@@ -66,7 +67,7 @@ func (h *Handlers) decoded(r *row, c *Call) {
 	req := kmsg.RequestForKey(c.Key)
 	req.SetVersion(c.Version)
 	if err := h.decode(req, c.Body); err != nil {
-		c.Conn.Abort(fmt.Sprintf("malformed %s version %d: %v", r.name, c.Version, err))
+		c.Abort(fmt.Sprintf("malformed %s version %d: %v", r.name, c.Version, err))
 		return
 	}
 	if resp := r.handle(h, c, req); resp != nil {
@@ -95,10 +96,15 @@ func (c *Call) reply(r kmsg.Response) {
 	b := c.pool.Get(replyBytes)
 	out := wire.AppendResponseHeader(b.B[:0], c.CorrelationID, tags)
 	out = r.AppendTo(out)
+	c.send(b, out)
+}
+
+// send completes the call with an answer that began in b and may have grown out of it.
+func (c *Call) send(b *buf.Buf, out []byte) {
 	wire.FinishFrame(out, 0)
-	if cap(out) == b.Cap() {
+	if cap(out) == cap(b.B) {
 		c.Answer.Buf = b
-	} else { // it grew out of the buffer
+	} else {
 		b.Release()
 	}
 	c.Answer.Head = out
@@ -109,6 +115,3 @@ func (c *Call) reply(r kmsg.Response) {
 const replyBytes = 512
 
 const apiVersionsKey = 18
-
-// Special codes that handlers share.
-var errUnknown = kafka.UnknownServerError

@@ -1,12 +1,376 @@
 package logdir
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidemark/tidemark/core/commitlog"
+	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/vfs"
+)
+
+// Names of a log folder's own files.
+const (
+	metaFile     = "meta.properties"
+	lockFile     = ".lock"
+	cleanFile    = ".kafka_cleanshutdown"
+	manifestFile = "tidemark-manifest"
+	recoveryFile = "recovery-point-offset-checkpoint"
+	startFile    = "log-start-offset-checkpoint"
+	hwFile       = "replication-offset-checkpoint"
+	deleteSuffix = "-delete"
+	straySuffix  = "-stray"
+)
+
+// openFiles bounds the segment files that one log folder keeps open.
+const openFiles = 256
 
 // Dirs is the broker's log folders.
-type Dirs struct{ clusterID string }
+type Dirs struct {
+	o         Options
+	dirs      []*dir
+	clusterID string
+	idle      atomic.Pointer[func(kafka.TopicPartition, *commitlog.Summary)]
+}
 
-func open(o Options) (*Dirs, error)               { return &Dirs{}, nil }
-func (d *Dirs) adopt(clusterID string) error      { return nil }
-func (d *Dirs) recover(ctx context.Context) error { return nil }
-func (d *Dirs) start()                            {}
-func (d *Dirs) close() error                      { return nil }
+// dir is one log folder. Its schedule goroutine is started by Dirs.Start and ends in Close; it may block on files.
+type dir struct {
+	d       *Dirs
+	path    string
+	id      string // directory.id
+	cluster string // of meta.properties, "" without it
+	lock    io.Closer
+	fs      vfs.FS
+	env     *commitlog.Env
+	clean   bool
+	offline atomic.Bool
+	mu      struct {
+		sync.Mutex
+		logs    map[kafka.TopicPartition]*entry
+		deleted []deletion
+		work    []work
+	}
+	wake chan struct{}
+	stop chan struct{}
+	done chan struct{} // nil until the schedule runs
+}
+
+// entry is a partition's log in a folder: closed and known by its summary, or open.
+type entry struct {
+	summary  *commitlog.Summary
+	start    kafka.Offset // from the checkpoints
+	recovery kafka.Offset
+	log      *commitlog.Log
+	owner    Owner
+	flushed  int64 // when flush.ms last ran, milliseconds
+}
+
+type deletion struct {
+	path string
+	log  *commitlog.Log
+	at   int64 // milliseconds
+}
+
+type work struct {
+	log *commitlog.Log
+	run func() error
+}
+
+// Owner is what stands over an open log: a partition.
+type Owner interface {
+	// Exclusive runs fn while nothing is appended.
+	Exclusive(fn func())
+	HighWatermark() kafka.Offset
+	LogStartMoved()
+	// Fail says that the folder has gone offline.
+	Fail()
+}
+
+// Log is an open log and its folder.
+type Log struct {
+	*commitlog.Log
+	tp  kafka.TopicPartition
+	dir *dir
+}
+
+func open(o Options) (*Dirs, error) {
+	d := &Dirs{o: o}
+	for _, p := range o.Dirs {
+		r, err := d.openDir(p)
+		if err != nil {
+			for _, other := range d.dirs {
+				_ = other.lock.Close()
+			}
+			return nil, err
+		}
+		d.dirs = append(d.dirs, r)
+	}
+	for _, r := range d.dirs {
+		if r.cluster != "" {
+			if d.clusterID != "" && d.clusterID != r.cluster {
+				return nil, fmt.Errorf("log folder %s belongs to cluster %s, another one to %s", r.path, r.cluster, d.clusterID)
+			}
+			d.clusterID = r.cluster
+		}
+	}
+	return d, nil
+}
+
+func (d *Dirs) openDir(p string) (*dir, error) {
+	gated := d.o.FS
+	r := &dir{d: d, path: p, fs: gated, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	r.mu.logs = map[kafka.TopicPartition]*entry{}
+	if err := r.fs.MkdirAll(p); err != nil {
+		return nil, fmt.Errorf("log folder %s: %w", p, err)
+	}
+	lock, err := r.fs.Lock(path.Join(p, lockFile))
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, fmt.Errorf("log folder %s is used by another broker: %w", p, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock log folder %s: %w", p, err)
+	}
+	r.lock = lock
+	if err := r.readMeta(); err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	r.env = &commitlog.Env{FS: r.fs, Pool: d.o.Pool, Tail: d.o.Tail, Files: commitlog.NewFileCache(openFiles), Logger: d.o.Logger,
+		NowMS: d.o.NowMS, Later: r.later}
+	return r, nil
+}
+
+// later takes work off the append path; the schedule's goroutine does it.
+func (r *dir) later(l *commitlog.Log, run func() error) {
+	r.mu.Lock()
+	r.mu.work = append(r.mu.work, work{l, run})
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Open gives the log of a partition: the one that is there, or a new one in the folder that holds the fewest. A log of
+// another topic id is an error.
+func (d *Dirs) Open(tp kafka.TopicPartition, id kafka.TopicID, cfg *commitlog.Config) (*Log, error) {
+	r, e := d.find(tp)
+	if r == nil {
+		if r = d.emptiest(); r == nil {
+			return nil, fmt.Errorf("%w: every log folder is offline", kafka.KafkaStorageError)
+		}
+		e = &entry{}
+	}
+	if r.offline.Load() {
+		return nil, fmt.Errorf("%w: log folder %s is offline", kafka.KafkaStorageError, r.path)
+	}
+	l := e.log
+	if l == nil {
+		o := commitlog.Options{Env: r.env, Config: cfg, Dir: path.Join(r.path, tp.String()), TopicID: id, StartOffset: e.start, RecoveryPoint: e.recovery}
+		var err error
+		if e.summary != nil && e.summary.TopicID == id {
+			l, err = commitlog.OpenFromSummary(o, e.summary)
+		} else {
+			l, err = commitlog.Open(o)
+		}
+		if err != nil {
+			r.failed(err)
+			return nil, fmt.Errorf("open log %s: %w", o.Dir, err)
+		}
+	} else {
+		l.SetConfig(cfg)
+	}
+	if have := l.TopicID(); !have.IsZero() && have != id {
+		return nil, fmt.Errorf("log %s belongs to topic id %s, not %s", l.Dir(), have, id)
+	}
+	r.mu.Lock()
+	e.log, e.summary = l, nil
+	r.mu.logs[tp] = e
+	r.mu.Unlock()
+	return &Log{Log: l, tp: tp, dir: r}, nil
+}
+
+// Attach names the partition over a log, which the schedules need.
+func (l *Log) Attach(o Owner) {
+	l.dir.mu.Lock()
+	defer l.dir.mu.Unlock()
+	if e := l.dir.mu.logs[l.tp]; e != nil {
+		e.owner = o
+	}
+}
+
+// Failed judges an error that a log answered: a failed disk takes the folder offline, a full one does not.
+func (l *Log) Failed(err error) { l.dir.failed(err) }
+
+// FlushFailed takes the folder offline: an fsync that has failed is never tried again.
+func (l *Log) FlushFailed(err error) { l.dir.fail(err) }
+
+func (d *Dirs) find(tp kafka.TopicPartition) (*dir, *entry) {
+	for _, r := range d.dirs {
+		r.mu.Lock()
+		e := r.mu.logs[tp]
+		r.mu.Unlock()
+		if e != nil {
+			return r, e
+		}
+	}
+	return nil, nil
+}
+
+func (d *Dirs) emptiest() (best *dir) {
+	n := 0
+	for _, r := range d.dirs {
+		if r.offline.Load() {
+			continue
+		}
+		r.mu.Lock()
+		have := len(r.mu.logs)
+		r.mu.Unlock()
+		if best == nil || have < n {
+			best, n = r, have
+		}
+	}
+	return best
+}
+
+// Delete renames a partition's folder, whose partition has been closed; it is removed after delayMS.
+func (d *Dirs) Delete(tp kafka.TopicPartition, id kafka.TopicID, delayMS int64) error {
+	r, e := d.find(tp)
+	if r == nil {
+		return nil // never used
+	}
+	to := path.Join(r.path, fmt.Sprintf("%s.%x%s", tp, id[:], deleteSuffix))
+	if err := r.fs.Rename(path.Join(r.path, tp.String()), to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("delete log %s: %w", tp, err)
+	}
+	if e.log != nil {
+		e.log.Moved(to)
+	}
+	r.mu.Lock()
+	delete(r.mu.logs, tp)
+	r.mu.deleted = append(r.mu.deleted, deletion{to, e.log, d.o.NowMS() + delayMS})
+	r.mu.Unlock()
+	return nil
+}
+
+// Strays moves logs aside of which the cluster knows nothing: they are kept, under another name, for a person to look at.
+func (d *Dirs) Strays(known func(kafka.TopicPartition) bool) {
+	for _, r := range d.dirs {
+		r.mu.Lock()
+		var stray []kafka.TopicPartition
+		for tp := range r.mu.logs {
+			if !known(tp) {
+				stray = append(stray, tp)
+			}
+		}
+		r.mu.Unlock()
+		for _, tp := range stray {
+			from := path.Join(r.path, tp.String())
+			err := r.fs.Rename(from, from+straySuffix)
+			d.o.Logger.Warn("log of an unknown partition moved aside", "partition", tp.String(), "to", from+straySuffix, "error", err)
+			r.mu.Lock()
+			if e := r.mu.logs[tp]; e.log != nil {
+				e.log.Abandon()
+			}
+			delete(r.mu.logs, tp)
+			r.mu.Unlock()
+		}
+	}
+}
+
+// OnIdle sets who is asked, at each check of retention, about a log that nobody has opened since the start.
+func (d *Dirs) OnIdle(f func(kafka.TopicPartition, *commitlog.Summary)) { d.idle.Store(&f) }
+
+// OpenFiles counts the segment files that are open.
+func (d *Dirs) OpenFiles() (n int) {
+	for _, r := range d.dirs {
+		n += r.env.Files.Open()
+	}
+	return n
+}
+
+// Logs counts the logs that the folders hold.
+func (d *Dirs) Logs() (n int) {
+	for _, r := range d.dirs {
+		r.mu.Lock()
+		n += len(r.mu.logs)
+		r.mu.Unlock()
+	}
+	return n
+}
+
+// parseFolder reads topic-partition; ok is false for any other name.
+func parseFolder(name string) (tp kafka.TopicPartition, ok bool) {
+	if strings.HasSuffix(name, deleteSuffix) || strings.HasSuffix(name, straySuffix) {
+		return tp, false
+	}
+	i := strings.LastIndexByte(name, '-')
+	if i <= 0 || name[:i] == kafka.MetadataTopic {
+		return tp, false
+	}
+	n, err := strconv.ParseInt(name[i+1:], 10, 32)
+	if err != nil || n < 0 || strconv.FormatInt(n, 10) != name[i+1:] {
+		return tp, false
+	}
+	return kafka.TopicPartition{Topic: name[:i], Partition: kafka.Partition(n)}, true
+}
+
+func (r *dir) sorted() []kafka.TopicPartition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]kafka.TopicPartition, 0, len(r.mu.logs))
+	for tp := range r.mu.logs {
+		list = append(list, tp)
+	}
+	slices.SortFunc(list, func(a, b kafka.TopicPartition) int {
+		if c := strings.Compare(a.Topic, b.Topic); c != 0 {
+			return c
+		}
+		return int(a.Partition) - int(b.Partition)
+	})
+	return list
+}
+
+func (r *dir) entry(tp kafka.TopicPartition) (e entry, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.mu.logs[tp]; p != nil {
+		return *p, true
+	}
+	return e, false
+}
+
+func (d *Dirs) each(f func(r *dir) error) error {
+	var all []error
+	for _, r := range d.dirs {
+		all = append(all, f(r))
+	}
+	return errors.Join(all...)
+}
+
+func (d *Dirs) adopt(clusterID string) error {
+	d.clusterID = clusterID
+	return d.each(func(r *dir) error { return r.adopt(clusterID) })
+}
+
+func (d *Dirs) recover(ctx context.Context) error {
+	return d.each(func(r *dir) error { return r.recover(ctx) })
+}
+
+func (d *Dirs) start() {
+	for _, r := range d.dirs {
+		r.done = make(chan struct{})
+		go r.schedule()
+	}
+}
+
+func (d *Dirs) close() error { return d.each((*dir).close) }

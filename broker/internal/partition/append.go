@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"math"
+
 	"github.com/tidemark/tidemark/core/buf"
 	"github.com/tidemark/tidemark/core/commitlog"
 	"github.com/tidemark/tidemark/core/kafka"
@@ -32,9 +34,6 @@ type Append struct {
 	Info  record.Validated // what Validate found; only Info.MaxTimestamp counts here
 	Acks  int16            // 1, or -1: done when the high watermark has passed the batch
 	Done  Completion       // not called when Append returns false
-	// HoldWakes leaves the fetches that this append completes to Wake, which the caller must call when Append has
-	// returned: a producer is answered before the consumers.
-	HoldWakes bool
 	// Result counts once Append has returned false, or Done was called.
 	Result Result
 
@@ -42,15 +41,7 @@ type Append struct {
 	alone   func() // Exclusive
 	last    kafka.Offset
 	staged  bool
-	woken   *Wait
 	scratch []commitlog.AppendBatch
-}
-
-// Wake runs the fetches that an append with HoldWakes has completed.
-func (a *Append) Wake() {
-	w := a.woken
-	a.woken = nil
-	wakeAll(w)
 }
 
 // maxCombined bounds the batches of one write.
@@ -74,9 +65,6 @@ func (p *Partition) Append(a *Append) (pending bool) {
 	p.queue.Unlock()
 	var done completions
 	pending = p.write(a, a, &done)
-	if a.HoldWakes && !pending {
-		a.woken, done.waits = done.waits, nil
-	}
 	done.run()
 	p.release()
 	return pending
@@ -190,7 +178,21 @@ func (p *Partition) write(chain, own *Append, done *completions) (pending bool) 
 		a = next
 	}
 	p.mu.Unlock()
+	if len(batches) > 0 && code == kafka.None {
+		p.flush()
+	}
 	return pending
+}
+
+// flush honours flush.messages. Like Kafka it runs before the producer is answered (acks=1).
+func (p *Partition) flush() {
+	every := p.cfg.Load().FlushMessages
+	if every <= 0 || every == math.MaxInt64 || int64(p.o.Log.EndOffset()-p.o.Log.FlushedOffset()) < every {
+		return
+	}
+	if _, err := p.o.Log.Flush(); err != nil {
+		p.o.FlushFailed(err)
+	}
 }
 
 // prepare checks sequences, gives offsets and patches the headers of a chain; what may not be written has its error

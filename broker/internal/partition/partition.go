@@ -37,6 +37,9 @@ type Config struct {
 	Codec             int8 // compression.type as an attribute of batches; -1 is "producer"
 	Level             int
 	MinInsyncReplicas int
+	FlushMessages     int64 // flush.messages: unflushed records that make the next append flush
+	FlushMS           int64
+	MaxDecompressed   int // max.decompressed.message.bytes, 0: record's default
 	Log               *commitlog.Config
 }
 
@@ -56,6 +59,8 @@ type Log interface {
 	AbortedTxns(from, limit kafka.Offset) ([]commitlog.AbortedTxn, error)
 	Producers() (*commitlog.Producers, error)
 	SetConfig(c *commitlog.Config)
+	Flush() (kafka.Offset, error)
+	FlushedOffset() kafka.Offset
 }
 
 // Options is what a partition is made of.
@@ -69,6 +74,8 @@ type Options struct {
 	// Failed is told of each error that the log answered: the log folder decides what becomes of it. It may be called
 	// under the append lock.
 	Failed func(err error)
+	// FlushFailed is told of a failed fsync, which is always a failed disk.
+	FlushFailed func(err error)
 }
 
 // notLeader is the role of a partition that takes no appends.
@@ -143,6 +150,9 @@ func (p *Partition) SetConfig(c *Config) {
 	p.cfg.Store(c)
 	p.o.Log.SetConfig(c.Log)
 }
+
+// FlushMS is the topic's flush.ms.
+func (p *Partition) FlushMS() int64 { return p.cfg.Load().FlushMS }
 
 // HighWatermark is the end of what every in-sync replica has.
 func (p *Partition) HighWatermark() kafka.Offset { return kafka.Offset(p.hw.Load()) }

@@ -2,10 +2,16 @@ package replica
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 
+	"github.com/tidemark/tidemark/broker/config"
 	"github.com/tidemark/tidemark/broker/internal/metadata"
 	"github.com/tidemark/tidemark/broker/internal/partition"
+	"github.com/tidemark/tidemark/core/commitlog"
+	"github.com/tidemark/tidemark/core/compress"
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
@@ -13,28 +19,318 @@ import (
 type Set struct {
 	o      Options
 	topics atomic.Pointer[topics]
+	closed atomic.Bool
+	first  bool // the first image has been applied
 }
 
+// topics is one version of the map. It is never changed.
 type topics struct {
 	byName map[string]*topic
 	byID   map[kafka.TopicID]*topic
 }
 
+// topic is one topic and its partitions' places. parts only grows, by a new topic that takes the old one's slots over.
 type topic struct {
-	parts []slot
+	name  string
+	id    kafka.TopicID
+	parts []*slot
+	cfg   atomic.Pointer[partition.Config]
+	// state is the topic's image; slots are filled by it.
+	state atomic.Pointer[metadata.Topic]
+
+	mu struct {
+		sync.Mutex // held while a partition of the topic is opened
+		deleted    bool
+	}
 }
 
+// slot is one partition's place: nil until its first use.
 type slot struct {
 	p atomic.Pointer[partition.Partition]
 }
 
 func newSet(o Options) *Set {
 	s := &Set{o: o}
-	s.topics.Store(&topics{})
+	s.topics.Store(&topics{byName: map[string]*topic{}, byID: map[kafka.TopicID]*topic{}})
+	o.Dirs.OnIdle(s.idle)
 	return s
 }
-func (s *Set) apply(img *metadata.Image, d metadata.Delta) {}
-func (s *Set) partition(t *topic, n kafka.Partition) (*partition.Partition, kafka.ErrorCode) {
-	return nil, kafka.UnknownTopicOrPartition
+
+// ByTopic is ByName for a string.
+func (s *Set) ByTopic(topic string, p kafka.Partition) (*partition.Partition, kafka.ErrorCode) {
+	t := s.topics.Load().byName[topic]
+	if t == nil {
+		return nil, kafka.UnknownTopicOrPartition
+	}
+	return s.partition(t, p)
 }
-func (s *Set) close(ctx context.Context) error { return nil }
+
+// partition finds a partition, opening its log at first use.
+func (s *Set) partition(t *topic, n kafka.Partition) (*partition.Partition, kafka.ErrorCode) {
+	if n < 0 || int(n) >= len(t.parts) {
+		return nil, kafka.UnknownTopicOrPartition
+	}
+	if p := t.parts[n].p.Load(); p != nil {
+		return p, kafka.None
+	}
+	return s.open(t, n)
+}
+
+func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.ErrorCode) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.parts[n].p.Load(); p != nil {
+		return p, kafka.None
+	}
+	state := &t.state.Load().Partitions[n]
+	switch {
+	case t.mu.deleted:
+		return nil, kafka.UnknownTopicOrPartition
+	case s.closed.Load() || !slices.Contains(state.Replicas, s.o.NodeID):
+		return nil, kafka.NotLeaderForPartition
+	}
+	tp := kafka.TopicPartition{Topic: t.name, Partition: n}
+	cfg := t.cfg.Load()
+	l, err := s.o.Dirs.Open(tp, t.id, cfg.Log)
+	if err != nil {
+		s.o.Logger.Error("partition cannot be opened", "partition", tp.String(), "error", err)
+		return nil, kafka.KafkaStorageError
+	}
+	p, err := partition.New(partition.Options{Topic: t.name, ID: t.id, Number: n, Self: s.o.NodeID, Log: l, Config: cfg, Failed: l.Failed,
+		FlushFailed: l.FlushFailed})
+	if err != nil {
+		l.Failed(err)
+		s.o.Logger.Error("partition cannot be opened", "partition", tp.String(), "error", err)
+		return nil, kafka.KafkaStorageError
+	}
+	l.Attach(p)
+	if state.Leader == s.o.NodeID {
+		p.BecomeLeader(state.LeaderEpoch, state.ISR)
+	}
+	t.parts[n].p.Store(p)
+	return p, kafka.None
+}
+
+func (s *Set) apply(img *metadata.Image, d metadata.Delta) {
+	old := s.topics.Load()
+	next := &topics{byName: make(map[string]*topic, len(old.byName)), byID: make(map[kafka.TopicID]*topic, len(old.byID))}
+	if !s.first {
+		s.first = true
+		for t := range img.Topics() {
+			s.addTopic(next, nil, img, t)
+		}
+		s.topics.Store(next)
+		s.o.Dirs.Strays(func(tp kafka.TopicPartition) bool {
+			t := next.byName[tp.Topic]
+			return t != nil && int(tp.Partition) < len(t.parts)
+		})
+		return
+	}
+	if len(d.Topics) > 0 {
+		for k, v := range old.byName {
+			next.byName[k] = v
+		}
+		for k, v := range old.byID {
+			next.byID[k] = v
+		}
+		var gone []*topic
+		for _, c := range d.Topics {
+			gone = append(gone, s.change(next, img, c)...)
+		}
+		s.topics.Store(next)
+		for _, t := range gone {
+			s.delete(t)
+		}
+	}
+	for _, c := range d.Configs {
+		s.configure(img, c)
+	}
+}
+
+// change follows one topic's change in a map that is not published yet; it answers topics that are gone.
+func (s *Set) change(next *topics, img *metadata.Image, c metadata.TopicChange) (gone []*topic) {
+	var old *topic
+	if c.Old != nil {
+		old = next.byID[c.Old.ID]
+	}
+	if old != nil && (c.New == nil || c.New.ID != c.Old.ID) {
+		delete(next.byID, c.Old.ID)
+		if next.byName[c.Old.Name] == old {
+			delete(next.byName, c.Old.Name)
+		}
+		gone, old = append(gone, old), nil
+	}
+	if c.New != nil {
+		s.addTopic(next, old, img, c.New)
+	}
+	return gone
+}
+
+// addTopic puts a topic, or its new state, into a map that is not published yet.
+func (s *Set) addTopic(next *topics, old *topic, img *metadata.Image, state *metadata.Topic) {
+	t := old
+	if old == nil || len(old.parts) < len(state.Partitions) {
+		t = &topic{name: state.Name, id: state.ID, parts: make([]*slot, len(state.Partitions))}
+		slots := make([]slot, len(state.Partitions))
+		for i := range t.parts {
+			t.parts[i] = &slots[i]
+		}
+		t.cfg.Store(s.settings(img, state.Name))
+	}
+	if old != nil && t != old {
+		// Whoever opens a partition through the old map holds its lock: take the slots over under it, and share them.
+		old.mu.Lock()
+		copy(t.parts, old.parts)
+		old.mu.Unlock()
+	}
+	t.state.Store(state)
+	next.byName[state.Name], next.byID[state.ID] = t, t
+	for i := range t.parts {
+		if p := t.parts[i].p.Load(); p != nil {
+			s.role(p, &state.Partitions[i])
+		}
+	}
+}
+
+// role gives an open partition the role that the image wants.
+func (s *Set) role(p *partition.Partition, state *metadata.Partition) {
+	if state.Leader == s.o.NodeID {
+		p.BecomeLeader(state.LeaderEpoch, state.ISR)
+		return
+	}
+	p.Resign()
+}
+
+// delete closes the partitions of a topic that is gone and renames their folders.
+func (s *Set) delete(t *topic) {
+	t.mu.Lock()
+	t.mu.deleted = true
+	t.mu.Unlock()
+	delay := t.cfg.Load().Log.FileDeleteDelayMS
+	for n, slot := range t.parts {
+		if p := slot.p.Swap(nil); p != nil {
+			p.Close(kafka.UnknownTopicOrPartition)
+		}
+		tp := kafka.TopicPartition{Topic: t.name, Partition: kafka.Partition(n)}
+		if err := s.o.Dirs.Delete(tp, t.id, delay); err != nil {
+			s.o.Logger.Error("log of a deleted partition stays", "partition", tp.String(), "error", err)
+		}
+	}
+}
+
+// configure follows a change of settings: a topic's, or the broker's, which all topics fall back to.
+func (s *Set) configure(img *metadata.Image, c metadata.ConfigChange) {
+	for name, t := range s.topics.Load().byName {
+		if c.Kind == metadata.TopicResource && name != c.Name {
+			continue
+		}
+		cfg := s.settings(img, name)
+		t.cfg.Store(cfg)
+		for i := range t.parts {
+			if p := t.parts[i].p.Load(); p != nil {
+				p.SetConfig(cfg)
+			}
+		}
+	}
+}
+
+// settings computes a topic's settings as its partitions need them.
+func (s *Set) settings(img *metadata.Image, name string) *partition.Config {
+	top, err := s.o.Config.Topic(img.Config(metadata.TopicResource, name))
+	if err != nil {
+		s.o.Logger.Error("topic has wrong settings, the broker's count", "topic", name, "error", err)
+		top = s.o.Config.TopicDefaults()
+	}
+	return Settings(&top, s.o.Config)
+}
+
+// Settings translates a topic's effective settings.
+func Settings(t *config.Topic, b *config.Broker) *partition.Config {
+	c := &partition.Config{
+		MaxMessageBytes:   int(t.MaxMessageBytes),
+		LogAppendTime:     t.MessageTimestampType == "LogAppendTime",
+		BeforeMaxMS:       t.MessageTimestampBeforeMaxMS,
+		AfterMaxMS:        t.MessageTimestampAfterMaxMS,
+		Compacted:         t.Compacts(),
+		Codec:             -1,
+		MinInsyncReplicas: int(t.MinInsyncReplicas),
+		MaxDecompressed:   int(t.MaxDecompressedMessageBytes),
+		FlushMessages:     t.FlushMessages,
+		FlushMS:           t.FlushMS,
+		Log: &commitlog.Config{
+			SegmentBytes:         int64(t.SegmentBytes),
+			SegmentMS:            t.SegmentMS,
+			SegmentJitterMS:      t.SegmentJitterMS,
+			SegmentIndexBytes:    int(t.SegmentIndexBytes),
+			IndexIntervalBytes:   int(t.IndexIntervalBytes),
+			RetentionBytes:       t.RetentionBytes,
+			RetentionMS:          t.RetentionMS,
+			DeleteOnRetention:    t.Deletes(),
+			FileDeleteDelayMS:    t.FileDeleteDelayMS,
+			ProducerExpirationMS: int64(b.ProducerIDExpirationMS),
+			Preallocate:          t.Preallocate,
+		},
+	}
+	if codec, err := compress.ParseCodec(t.CompressionType); err == nil {
+		c.Codec = int8(codec)
+		switch codec {
+		case compress.Gzip:
+			c.Level = int(t.CompressionGzipLevel)
+		case compress.Lz4:
+			c.Level = int(t.CompressionLz4Level)
+		case compress.Zstd:
+			c.Level = int(t.CompressionZstdLevel)
+		}
+	}
+	return c
+}
+
+// idle opens a log that nobody has used since the start when its retention may have something to delete.
+func (s *Set) idle(tp kafka.TopicPartition, sum *commitlog.Summary) {
+	t := s.topics.Load().byName[tp.Topic]
+	if t == nil {
+		return
+	}
+	cfg := t.cfg.Load().Log
+	if sum != nil && len(sum.Segments) > 0 {
+		size := int64(0)
+		for _, g := range sum.Segments {
+			size += g.Size
+		}
+		newest := max(sum.Segments[0].MaxTimestamp, sum.Segments[0].LastWriteMS)
+		old := cfg.RetentionMS > 0 && sum.Segments[0].Size > 0 && s.o.NowMS()-newest > cfg.RetentionMS
+		if large := cfg.RetentionBytes > 0 && size > cfg.RetentionBytes; !cfg.DeleteOnRetention || !old && !large {
+			return
+		}
+	}
+	_, _ = s.partition(t, tp.Partition)
+}
+
+// Open counts the partitions that are in use.
+func (s *Set) Open() (n int) {
+	for _, t := range s.topics.Load().byName {
+		for i := range t.parts {
+			if t.parts[i].p.Load() != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (s *Set) close(ctx context.Context) error {
+	s.closed.Store(true)
+	for _, t := range s.topics.Load().byName {
+		t.mu.Lock() // whoever opens is done, the next one sees closed
+		t.mu.Unlock()
+		for i := range t.parts {
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("close partitions: %w", err)
+			}
+			if p := t.parts[i].p.Load(); p != nil {
+				p.Close(kafka.NotLeaderForPartition)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package logdir
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/tidemark/tidemark/core/kafka"
+)
+
+// readFile reads a small file whole; nil and no error when it is not there.
+func (r *dir) readFile(name string) ([]byte, error) {
+	f, err := r.fs.Open(path.Join(r.path, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	n, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, n)
+	if n == 0 {
+		return b, nil
+	}
+	_, err = f.ReadAt(b, 0)
+	return b, err
+}
+
+// writeFile replaces a file in one step, durable when it returns.
+func (r *dir) writeFile(name string, b []byte) error {
+	to := path.Join(r.path, name)
+	f, err := r.fs.Create(to + ".tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", to, err)
+	}
+	if err := r.fs.Rename(to+".tmp", to); err != nil {
+		return err
+	}
+	return r.fs.SyncDir(r.path)
+}
+
+func (r *dir) removeFile(name string) error {
+	err := r.fs.Remove(path.Join(r.path, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// readMeta reads meta.properties.
+func (r *dir) readMeta() error {
+	b, err := r.readFile(metaFile)
+	if err != nil || b == nil {
+		return err
+	}
+	props := map[string]string{}
+	for line := range strings.SplitSeq(string(b), "\n") {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(k, "#") {
+			props[k] = v
+		}
+	}
+	where := path.Join(r.path, metaFile)
+	if v := props["version"]; v != "1" {
+		return fmt.Errorf("%s: version %q is not known (1 is); was the folder formatted by another program?", where, v)
+	}
+	if v := props["node.id"]; v != strconv.Itoa(int(r.d.o.NodeID)) {
+		return fmt.Errorf("%s: the folder belongs to node.id %s, this broker is %d: give it its own log.dirs", where, v, r.d.o.NodeID)
+	}
+	r.cluster, r.id = props["cluster.id"], props["directory.id"]
+	return nil
+}
+
+// adopt gives a new folder its identity.
+func (r *dir) adopt(clusterID string) error {
+	if r.cluster != "" {
+		if r.cluster != clusterID {
+			return fmt.Errorf("log folder %s belongs to cluster %s, not %s", r.path, r.cluster, clusterID)
+		}
+		if r.id != "" {
+			return nil
+		}
+	}
+	var id kafka.TopicID
+	if _, err := rand.Read(id[:]); err != nil {
+		return err
+	}
+	r.cluster, r.id = clusterID, id.String()
+	text := fmt.Sprintf("#\ncluster.id=%s\ndirectory.id=%s\nnode.id=%d\nversion=1\n", r.cluster, r.id, r.d.o.NodeID)
+	return r.writeFile(metaFile, []byte(text))
+}
+
+// formatCheckpoint writes Kafka's checkpoint format, version 0: a line for each partition.
+func formatCheckpoint(offsets map[kafka.TopicPartition]kafka.Offset, order []kafka.TopicPartition) []byte {
+	var b bytes.Buffer
+	n := 0
+	for _, tp := range order {
+		if _, ok := offsets[tp]; ok {
+			n++
+		}
+	}
+	fmt.Fprintf(&b, "0\n%d\n", n)
+	for _, tp := range order {
+		if off, ok := offsets[tp]; ok {
+			fmt.Fprintf(&b, "%s %d %d\n", tp.Topic, tp.Partition, off)
+		}
+	}
+	return b.Bytes()
+}
+
+// parseCheckpoint reads Kafka's checkpoint format.
+func parseCheckpoint(b []byte) (map[kafka.TopicPartition]kafka.Offset, error) {
+	lines := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
+	if len(lines) < 2 || lines[0] != "0" {
+		return nil, errors.New("line 1: not a checkpoint of version 0")
+	}
+	n, err := strconv.Atoi(lines[1])
+	if err != nil || n != len(lines)-2 {
+		return nil, fmt.Errorf("line 2: %q entries, %d lines follow", lines[1], len(lines)-2)
+	}
+	out := make(map[kafka.TopicPartition]kafka.Offset, n)
+	for i, line := range lines[2:] {
+		f := strings.Fields(line)
+		if len(f) != 3 {
+			return nil, fmt.Errorf("line %d: %q is not topic, partition, offset", i+3, line)
+		}
+		p, err1 := strconv.ParseInt(f[1], 10, 32)
+		off, err2 := strconv.ParseInt(f[2], 10, 64)
+		if err1 != nil || err2 != nil || p < 0 || off < 0 {
+			return nil, fmt.Errorf("line %d: %q is not topic, partition, offset", i+3, line)
+		}
+		out[kafka.TopicPartition{Topic: f[0], Partition: kafka.Partition(p)}] = kafka.Offset(off)
+	}
+	return out, nil
+}
+
+// readCheckpoint reads a checkpoint; one that is damaged counts as empty, with a warning: it only saves work.
+func (r *dir) readCheckpoint(name string) map[kafka.TopicPartition]kafka.Offset {
+	b, err := r.readFile(name)
+	if err != nil || b == nil {
+		return nil
+	}
+	m, err := parseCheckpoint(b)
+	if err != nil {
+		r.d.o.Logger.Warn("checkpoint is ignored", "file", path.Join(r.path, name), "error", err)
+	}
+	return m
+}
+
+// checkpoint writes the three checkpoint files.
+func (r *dir) checkpoint() error {
+	order := r.sorted()
+	recovery, start, hw := map[kafka.TopicPartition]kafka.Offset{}, map[kafka.TopicPartition]kafka.Offset{}, map[kafka.TopicPartition]kafka.Offset{}
+	for _, tp := range order {
+		e, ok := r.entry(tp)
+		switch {
+		case !ok:
+		case e.log != nil:
+			recovery[tp] = e.log.RecoveryPoint()
+			if s := e.log.StartOffset(); s > 0 {
+				start[tp] = s
+			}
+			hw[tp] = e.log.EndOffset()
+			if e.owner != nil {
+				hw[tp] = e.owner.HighWatermark()
+			}
+		case e.summary != nil:
+			recovery[tp], hw[tp] = e.summary.End, e.summary.End
+			if e.summary.Start > 0 {
+				start[tp] = e.summary.Start
+			}
+		}
+	}
+	return errors.Join(r.writeFile(recoveryFile, formatCheckpoint(recovery, order)),
+		r.writeFile(startFile, formatCheckpoint(start, order)), r.writeFile(hwFile, formatCheckpoint(hw, order)))
+}

@@ -1,0 +1,131 @@
+package logdir
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+
+	"github.com/tidemark/tidemark/core/commitlog"
+	"github.com/tidemark/tidemark/core/kafka"
+)
+
+// The manifest of a clean stop, all integers varints but the last:
+//
+//	"TMF1" | count | count times: topic string | partition | topic id 16 bytes | start | end |
+//	         segments: count, then base, size, max timestamp, its offset, last write |
+//	         epochs: count, then epoch, start | snapshot offset | has producers |
+//	crc32c of all before it, 4 bytes big-endian
+const manifestMagic = "TMF1"
+
+var errManifest = errors.New("manifest is damaged")
+
+// record32C is CRC-32C's table.
+var record32C = crc32.MakeTable(crc32.Castagnoli)
+
+type manifestEntry struct {
+	tp      kafka.TopicPartition
+	summary *commitlog.Summary
+}
+
+func appendManifest(dst []byte, list []manifestEntry) []byte {
+	dst = append(dst, manifestMagic...)
+	dst = binary.AppendUvarint(dst, uint64(len(list)))
+	for _, m := range list {
+		s := m.summary
+		dst = binary.AppendUvarint(dst, uint64(len(m.tp.Topic)))
+		dst = append(dst, m.tp.Topic...)
+		dst = binary.AppendVarint(dst, int64(m.tp.Partition))
+		dst = append(dst, s.TopicID[:]...)
+		dst = binary.AppendVarint(dst, int64(s.Start))
+		dst = binary.AppendVarint(dst, int64(s.End))
+		dst = binary.AppendUvarint(dst, uint64(len(s.Segments)))
+		for _, g := range s.Segments {
+			for _, v := range []int64{int64(g.Base), g.Size, g.MaxTimestamp, int64(g.MaxTimestampAt), g.LastWriteMS} {
+				dst = binary.AppendVarint(dst, v)
+			}
+		}
+		dst = binary.AppendUvarint(dst, uint64(len(s.Epochs)))
+		for _, e := range s.Epochs {
+			dst = binary.AppendVarint(dst, int64(e.Epoch))
+			dst = binary.AppendVarint(dst, int64(e.Start))
+		}
+		dst = binary.AppendVarint(dst, int64(s.SnapshotOffset))
+		has := int64(0)
+		if s.Producers {
+			has = 1
+		}
+		dst = binary.AppendVarint(dst, has)
+	}
+	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst, record32C))
+}
+
+// manifestReader takes varints off the front; the first that is not there sets bad.
+type manifestReader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *manifestReader) int() int64 {
+	v, n := binary.Varint(r.b)
+	if n <= 0 {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *manifestReader) count() int {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 || v > uint64(len(r.b)) {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[n:]
+	return int(v)
+}
+
+func (r *manifestReader) take(n int) []byte {
+	if n > len(r.b) {
+		r.bad, r.b = true, nil
+		return nil
+	}
+	v := r.b[:n]
+	r.b = r.b[n:]
+	return v
+}
+
+func parseManifest(b []byte) ([]manifestEntry, error) {
+	if len(b) < len(manifestMagic)+4 || string(b[:len(manifestMagic)]) != manifestMagic {
+		return nil, errManifest
+	}
+	body := b[:len(b)-4]
+	if crc32.Checksum(body, record32C) != binary.BigEndian.Uint32(b[len(b)-4:]) {
+		return nil, errManifest
+	}
+	r := manifestReader{b: body[len(manifestMagic):]}
+	n := r.count()
+	list := make([]manifestEntry, 0, min(n, 1<<20))
+	for ; n > 0 && !r.bad; n-- {
+		m := manifestEntry{summary: &commitlog.Summary{}}
+		s := m.summary
+		m.tp.Topic = string(r.take(r.count()))
+		m.tp.Partition = kafka.Partition(r.int())
+		copy(s.TopicID[:], r.take(16))
+		s.Start, s.End = kafka.Offset(r.int()), kafka.Offset(r.int())
+		for k := r.count(); k > 0 && !r.bad; k-- {
+			s.Segments = append(s.Segments, commitlog.Segment{Base: kafka.Offset(r.int()), Size: r.int(), MaxTimestamp: r.int(),
+				MaxTimestampAt: kafka.Offset(r.int()), LastWriteMS: r.int()})
+		}
+		for k := r.count(); k > 0 && !r.bad; k-- {
+			s.Epochs = append(s.Epochs, commitlog.EpochStart{Epoch: kafka.LeaderEpoch(r.int()), Start: kafka.Offset(r.int())})
+		}
+		s.SnapshotOffset = kafka.Offset(r.int())
+		s.Producers = r.int() != 0
+		list = append(list, m)
+	}
+	if r.bad || len(r.b) != 0 {
+		return nil, errManifest
+	}
+	return list, nil
+}

@@ -1,0 +1,358 @@
+package logdir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/tidemark/tidemark/core/commitlog"
+	"github.com/tidemark/tidemark/core/kafka"
+)
+
+// recover reads what the folder holds: after a clean stop the manifest alone, else every log.
+func (r *dir) recover(ctx context.Context) error {
+	if list, ok := r.manifest(); ok {
+		for _, m := range list {
+			r.mu.logs[m.tp] = &entry{summary: m.summary, start: m.summary.Start, recovery: m.summary.End}
+		}
+		r.clean = true
+	} else if err := r.recoverAll(ctx); err != nil {
+		return err
+	}
+	if err := errors.Join(r.removeFile(cleanFile), r.removeFile(manifestFile), r.fs.SyncDir(r.path)); err != nil {
+		return fmt.Errorf("log folder %s: %w", r.path, err)
+	}
+	return nil
+}
+
+// manifest reads the files of a clean stop; false when it was none, or they cannot be trusted.
+func (r *dir) manifest() ([]manifestEntry, bool) {
+	clean, err := r.readFile(cleanFile)
+	if err != nil || clean == nil {
+		return nil, false
+	}
+	b, err := r.readFile(manifestFile)
+	if err != nil || b == nil {
+		return nil, false
+	}
+	list, err := parseManifest(b)
+	if err != nil {
+		r.d.o.Logger.Warn("manifest is ignored, every log is read", "file", path.Join(r.path, manifestFile), "error", err)
+		return nil, false
+	}
+	return list, true
+}
+
+// recoverAll opens every log of the folder, which makes it whole, several at once.
+func (r *dir) recoverAll(ctx context.Context) error {
+	names, err := r.fs.ReadDir(r.path)
+	if err != nil {
+		return fmt.Errorf("log folder %s: %w", r.path, err)
+	}
+	recovery, start := r.readCheckpoint(recoveryFile), r.readCheckpoint(startFile)
+	var todo []kafka.TopicPartition
+	for _, n := range names {
+		if tp, ok := parseFolder(n.Name); ok && n.IsDir {
+			todo = append(todo, tp)
+		} else if n.IsDir && strings.HasSuffix(n.Name, deleteSuffix) {
+			r.mu.deleted = append(r.mu.deleted, deletion{path: path.Join(r.path, n.Name)})
+		}
+	}
+	began := time.Now()
+	threads := max(int(r.d.o.Config.NumRecoveryThreadsPerDataDir), 1)
+	queue := make(chan kafka.TopicPartition)
+	var wg sync.WaitGroup
+	for range threads {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for tp := range queue {
+				r.recoverLog(tp, start[tp], recovery[tp])
+			}
+		}()
+	}
+	for _, tp := range todo {
+		if ctx.Err() != nil {
+			break
+		}
+		queue <- tp
+	}
+	close(queue)
+	wg.Wait()
+	if len(todo) > 0 {
+		r.d.o.Logger.Info("log folder recovered", "folder", r.path, "logs", len(todo), "took", time.Since(began).Round(time.Millisecond))
+	}
+	return ctx.Err()
+}
+
+func (r *dir) recoverLog(tp kafka.TopicPartition, start, recovery kafka.Offset) {
+	e := &entry{start: start, recovery: recovery}
+	l, err := commitlog.Open(commitlog.Options{Env: r.env, Config: &commitlog.Config{}, Dir: path.Join(r.path, tp.String()),
+		StartOffset: start, RecoveryPoint: recovery})
+	if err != nil {
+		// It is tried again at its first use, which answers KAFKA_STORAGE_ERROR if it fails again.
+		r.d.o.Logger.Error("log cannot be recovered", "folder", path.Join(r.path, tp.String()), "error", err)
+	} else {
+		e.log = l
+		_ = l.Rest()
+	}
+	r.mu.Lock()
+	r.mu.logs[tp] = e
+	r.mu.Unlock()
+}
+
+// failed judges an error of a file call. A full disk is no failed disk: the append was cut back, and the next one tries
+// again. Every other error of the device takes the folder offline; it is never tried again.
+func (r *dir) failed(err error) {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		r.d.o.Logger.Error("log folder is full", "folder", r.path, "error", err)
+		return
+	case errors.Is(err, commitlog.ErrClosed), errors.Is(err, commitlog.ErrCorrupt):
+		r.d.o.Logger.Error("log error", "folder", r.path, "error", err)
+		return
+	case !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.ENODEV) && !errors.Is(err, syscall.ENXIO):
+		r.d.o.Logger.Error("log error", "folder", r.path, "error", err)
+		return
+	}
+	r.fail(err)
+}
+
+// fail takes the folder offline.
+func (r *dir) fail(err error) {
+	if r.offline.Swap(true) {
+		return
+	}
+	r.d.o.Logger.Error("log folder goes offline", "folder", r.path, "error", err)
+	r.mu.Lock()
+	var owners []Owner
+	for _, e := range r.mu.logs {
+		if e.owner != nil {
+			owners = append(owners, e.owner)
+		}
+	}
+	r.mu.Unlock()
+	for _, o := range owners {
+		o.Fail()
+	}
+	all := true
+	for _, other := range r.d.dirs {
+		all = all && other.offline.Load()
+	}
+	if r.d.o.Failed != nil {
+		r.d.o.Failed(r.path, err, all)
+	}
+}
+
+// schedule is the folder's goroutine: work that a roll left, retention, flushes, checkpoints, deletions.
+func (r *dir) schedule() {
+	defer close(r.done)
+	cfg := r.d.o.Config
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	retention, checkpoint := newEvery(cfg.LogRetentionCheckIntervalMS), newEvery(int64(cfg.LogFlushOffsetCheckpointIntervalMS))
+	for {
+		select {
+		case <-r.stop:
+			r.doWork()
+			return
+		case <-r.wake:
+		case <-tick.C:
+		}
+		r.doWork()
+		if r.offline.Load() {
+			continue
+		}
+		now := r.d.o.NowMS()
+		r.remove(now, false)
+		r.flushDue(now)
+		if retention.due(now) {
+			r.retain(now)
+		}
+		if checkpoint.due(now) {
+			if err := r.checkpoint(); err != nil {
+				r.failed(err)
+			}
+		}
+	}
+}
+
+// every says when something is due again.
+type every struct{ intervalMS, last int64 }
+
+func newEvery(intervalMS int64) *every { return &every{intervalMS: intervalMS} }
+
+func (e *every) due(now int64) bool {
+	if e.last == 0 {
+		e.last = now
+	}
+	if e.intervalMS <= 0 || now-e.last < e.intervalMS {
+		return false
+	}
+	e.last = now
+	return true
+}
+
+// doWork runs what the append path left. A failed flush is a failed disk.
+func (r *dir) doWork() {
+	for {
+		r.mu.Lock()
+		list := r.mu.work
+		r.mu.work = nil
+		r.mu.Unlock()
+		if len(list) == 0 {
+			return
+		}
+		for _, w := range list {
+			if r.offline.Load() {
+				continue
+			}
+			if err := w.run(); err != nil && !errors.Is(err, commitlog.ErrClosed) {
+				r.fail(err)
+			}
+		}
+	}
+}
+
+// remove unlinks deleted logs whose delay is over, or all of them.
+func (r *dir) remove(now int64, all bool) {
+	r.mu.Lock()
+	var due []deletion
+	keep := r.mu.deleted[:0]
+	for _, d := range r.mu.deleted {
+		if all || d.at <= now {
+			due = append(due, d)
+		} else {
+			keep = append(keep, d)
+		}
+	}
+	r.mu.deleted = keep
+	r.mu.Unlock()
+	for _, d := range due {
+		if d.log != nil {
+			d.log.Abandon()
+		}
+		if err := r.fs.RemoveAll(d.path); err != nil {
+			r.d.o.Logger.Warn("deleted log cannot be removed", "folder", d.path, "error", err)
+		}
+	}
+}
+
+// flushDue flushes logs whose flush.ms is over.
+func (r *dir) flushDue(now int64) {
+	for _, tp := range r.sortedFlushers() {
+		e, ok := r.entry(tp)
+		if !ok || e.log == nil || e.log.FlushedOffset() >= e.log.EndOffset() {
+			continue
+		}
+		if _, err := e.log.Flush(); err != nil && !errors.Is(err, commitlog.ErrClosed) {
+			r.fail(err)
+			return
+		}
+		r.mu.Lock()
+		if p := r.mu.logs[tp]; p != nil {
+			p.flushed = now
+		}
+		r.mu.Unlock()
+	}
+}
+
+// sortedFlushers lists the open logs that have a flush.ms which is over.
+func (r *dir) sortedFlushers() (list []kafka.TopicPartition) {
+	now := r.d.o.NowMS()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for tp, e := range r.mu.logs {
+		f, ok := e.owner.(interface{ FlushMS() int64 })
+		if !ok {
+			continue
+		}
+		if ms := f.FlushMS(); ms > 0 && now-e.flushed >= ms {
+			list = append(list, tp)
+		}
+	}
+	return list
+}
+
+// retain applies retention to every log, and expires idle producers.
+func (r *dir) retain(now int64) {
+	idle := r.d.idle.Load()
+	for _, tp := range r.sorted() {
+		e, ok := r.entry(tp)
+		switch {
+		case !ok || r.offline.Load():
+		case e.log == nil || e.owner == nil:
+			if idle != nil {
+				(*idle)(tp, e.summary)
+			}
+		default:
+			r.retainLog(e, now)
+		}
+	}
+}
+
+func (r *dir) retainLog(e entry, now int64) {
+	before := e.log.StartOffset()
+	_, roll, err := e.log.Retain(now, e.owner.HighWatermark())
+	e.owner.Exclusive(func() {
+		if roll && err == nil {
+			err = e.log.Roll()
+		}
+		if p, perr := e.log.Producers(); perr == nil {
+			p.Expire(now, int64(r.d.o.Config.ProducerIDExpirationMS))
+		}
+	})
+	if roll && err == nil {
+		_, _, err = e.log.Retain(now, e.owner.HighWatermark())
+	}
+	if err != nil && !errors.Is(err, commitlog.ErrClosed) {
+		r.failed(err)
+	}
+	if e.log.StartOffset() != before {
+		e.owner.LogStartMoved()
+	}
+}
+
+// close ends the schedule, closes every log and writes what a clean start reads. A folder that is offline is left as it
+// is.
+func (r *dir) close() error {
+	select {
+	case <-r.stop:
+		return nil
+	default:
+	}
+	close(r.stop)
+	if r.done != nil {
+		<-r.done
+	}
+	defer func() { _ = r.lock.Close() }()
+	if r.offline.Load() {
+		return nil
+	}
+	r.remove(0, true)
+	var list []manifestEntry
+	for _, tp := range r.sorted() {
+		e, _ := r.entry(tp)
+		if e.log != nil {
+			if err := e.log.Close(); err != nil {
+				return fmt.Errorf("close log %s: %w", e.log.Dir(), err)
+			}
+			e.summary = e.log.Summary()
+		}
+		if e.summary == nil {
+			// It could not be recovered: without the clean mark the next start tries all again.
+			return r.checkpoint()
+		}
+		list = append(list, manifestEntry{tp, e.summary})
+	}
+	r.doWork()
+	if err := errors.Join(r.checkpoint(), r.writeFile(manifestFile, appendManifest(nil, list))); err != nil {
+		return err
+	}
+	return r.writeFile(cleanFile, []byte(`{"version":0,"brokerEpoch":-1}`))
+}

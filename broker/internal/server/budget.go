@@ -1,0 +1,69 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// budget is queued.max.request.bytes: the bytes that requests may hold, from before they are read until they are
+// answered. Who finds none waits, and its socket with it.
+type budget struct {
+	free    atomic.Int64
+	waiters atomic.Int32 // raised before free is looked at, so that give cannot miss one
+	total   int64
+	mu      struct {
+		sync.Mutex
+		waiting []chan struct{}
+	}
+}
+
+func newBudget(total int64) *budget {
+	if total <= 0 {
+		total = 1 << 62
+	}
+	b := &budget{total: total}
+	b.free.Store(total)
+	return b
+}
+
+// take waits until n bytes are free, or ctx ends (false). More than there is in all counts as all.
+func (b *budget) take(ctx context.Context, n int64) (int64, bool) {
+	n = min(n, b.total)
+	if b.free.Add(-n) >= 0 {
+		return n, true
+	}
+	b.waiters.Add(1)
+	defer b.waiters.Add(-1)
+	b.give(n)
+	for {
+		b.mu.Lock()
+		if b.free.Add(-n) >= 0 {
+			b.mu.Unlock()
+			return n, true
+		}
+		b.free.Add(n)
+		ch := make(chan struct{})
+		b.mu.waiting = append(b.mu.waiting, ch)
+		b.mu.Unlock()
+		select {
+		case <-ch:
+		case <-ctx.Done():
+			return 0, false
+		}
+	}
+}
+
+// give gives n bytes back and wakes who waits.
+func (b *budget) give(n int64) {
+	b.free.Add(n)
+	if b.waiters.Load() == 0 {
+		return
+	}
+	b.mu.Lock()
+	for _, ch := range b.mu.waiting {
+		close(ch)
+	}
+	b.mu.waiting = nil
+	b.mu.Unlock()
+}

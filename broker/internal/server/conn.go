@@ -1,0 +1,333 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark/tidemark/broker/internal/api"
+	"github.com/tidemark/tidemark/core/buf"
+	"github.com/tidemark/tidemark/core/clock"
+)
+
+// Sizes by which a connection reads.
+const (
+	smallRead  = 16 << 10 // what one read takes while frames are small
+	middleRead = 64 << 10 // while they are larger than smallFrame
+	smallFrame = 4 << 10
+	bigFrame   = middleRead - 4 // from here on a frame is read into a buffer of its own
+	firstShare = 2 << 20        // what a big frame gets before its bytes arrive; then four times as much, and so on
+	// frontBytes is what is read of a frame to know its size and API key; no request is shorter.
+	frontBytes = 12
+	// maxInFlight bounds the requests of one connection that are not answered yet.
+	maxInFlight = 128
+	// lingerNanos bounds how long an answer waits for those of later requests that came with the same read.
+	lingerNanos = int64(100 * time.Microsecond)
+	// shareTimeout bounds how long a request waits for its share of queued.max.request.bytes: frames that each hold a
+	// part must not wait for each other for ever.
+	shareTimeout = 20 * time.Second
+)
+
+// conn is one connection. Its goroutine (run) is started by the server, reads until the socket or the server ends,
+// and then waits until every request is done; it may block on the socket, a handler, the budget and the in-flight bound.
+type conn struct {
+	s      *Server
+	nc     *net.TCPConn
+	raw    syscall.RawConn
+	client api.Client
+	cancel context.CancelFunc
+
+	// Reading; the connection's goroutine alone.
+	front    [frontBytes]byte // of a frame whose buffer is not there yet
+	have     int              // bytes in front, or in frame
+	frame    *buf.Buf         // a frame being read, without its size; B has room for what it may take so far
+	size     int              // of that frame
+	share    int64            // it holds
+	lastSize int              // of the frame before
+
+	out struct {
+		sync.Mutex
+		head, tail *api.Call
+		n          int
+		serving    *api.Call // the goroutine of the connection sends its answer itself
+		writing    bool      // somebody is in pump, or the writer goroutine lives
+		closed     bool
+	}
+	room   chan struct{} // a call has left the ring, or the connection has closed
+	pumpFn func(fd uintptr) bool
+	send   sender // of whoever set writing
+
+	active atomic.Int64 // clock.Nanos of the last request
+	stuck  atomic.Int64 // since when the socket takes nothing; 0: it does
+	gone   atomic.Bool  // close was called
+	once   sync.Once
+}
+
+func newConn(s *Server, nc *net.TCPConn, raw syscall.RawConn, listener, host string) *conn {
+	c := &conn{s: s, nc: nc, raw: raw, room: make(chan struct{}, 1)}
+	ctx, cancel := context.WithCancel(s.ctx)
+	c.cancel = cancel
+	c.client = api.Client{Listener: listener, ClientHost: host, Principal: "User:ANONYMOUS", Ctx: ctx}
+	c.pumpFn = func(fd uintptr) bool { return c.pump(int(fd)) }
+	c.active.Store(clock.Nanos())
+	return c
+}
+
+// run is the connection's goroutine.
+func (c *conn) run() {
+	// Inside one Read for the connection's whole life: the poller's edge is never reset between a read that emptied the
+	// socket and the wait that follows it.
+	_ = c.raw.Read(func(fd uintptr) bool { return c.readable(int(fd)) })
+	c.close("")
+	c.dropFrame()
+	c.drain()
+	c.s.forget(c)
+}
+
+// close ends the connection: its goroutine wakes, its context ends. With a reason it leaves a log line.
+func (c *conn) close(reason string) {
+	c.once.Do(func() {
+		if reason != "" {
+			c.s.complain.log("connection closed", "client", c.nc.RemoteAddr().String(), "listener", c.client.Listener, "reason", reason)
+		}
+		c.out.Lock()
+		c.out.closed = true
+		c.gone.Store(true)
+		c.out.Unlock()
+		c.cancel()
+		_ = c.nc.Close()
+		c.signal()
+	})
+}
+
+func (c *conn) signal() {
+	select {
+	case c.room <- struct{}{}:
+	default:
+	}
+}
+
+// quiet says whether no request is open.
+func (c *conn) quiet() bool {
+	c.out.Lock()
+	defer c.out.Unlock()
+	return c.out.n == 0
+}
+
+// readable reads and serves what the socket has; true ends the connection, false waits for more.
+func (c *conn) readable(fd int) (done bool) {
+	c.active.Store(clock.Nanos())
+	for !c.gone.Load() {
+		more, ok := c.read(fd)
+		if !ok {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+	return true
+}
+
+// read takes one read's worth. more says that the socket may have more, ok is false at its end.
+func (c *conn) read(fd int) (more, ok bool) {
+	switch {
+	case c.frame != nil:
+		return c.readFrame(fd)
+	case c.lastSize > bigFrame || c.have > 0:
+		return c.readFront(fd)
+	}
+	n := smallRead
+	if c.lastSize > smallFrame {
+		n = middleRead
+	}
+	b := c.s.o.Pool.Get(n)
+	defer b.Release()
+	got, more, ok := readSocket(fd, b.B)
+	if got <= 0 || !ok {
+		return more, ok
+	}
+	return more, c.serveRead(fd, b, b.B[:got])
+}
+
+// readSocket reads once. more is false when the socket is empty now, which a read that left room tells too.
+func readSocket(fd int, b []byte) (n int, more, ok bool) {
+	for {
+		n, err := unix.Read(fd, b)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			return 0, false, true
+		case err != nil || n == 0:
+			return 0, false, false
+		}
+		return n, n == len(b), true
+	}
+}
+
+// serveRead serves the whole frames of one read and keeps the begin of one that is not whole.
+func (c *conn) serveRead(fd int, b *buf.Buf, in []byte) bool {
+	began := clock.Nanos()
+	for len(in) >= 4 {
+		size := int(int32(binary.BigEndian.Uint32(in)))
+		if !c.sizeOK(size) {
+			return false
+		}
+		if len(in)-4 < size {
+			break
+		}
+		c.lastSize = size
+		if !c.keyOK(in[4:], size) {
+			return false
+		}
+		share, ok := c.take(int64(size))
+		if !ok {
+			return false
+		}
+		b.Retain()
+		frame := in[4 : 4+size : 4+size]
+		in = in[4+size:]
+		if !c.serve(b, frame, share) {
+			return false
+		}
+		if len(in) == 0 || clock.Nanos()-began > lingerNanos {
+			c.flush(fd)
+			began = clock.Nanos()
+		}
+	}
+	c.flush(fd)
+	return c.keep(in)
+}
+
+// keep begins a frame with the bytes that are there of it.
+func (c *conn) keep(in []byte) bool {
+	n := copy(c.front[:], in)
+	c.have = n
+	if n < frontBytes {
+		return true
+	}
+	if !c.begin() {
+		return false
+	}
+	c.have += copy(c.frame.B[c.have:], in[n:])
+	return true
+}
+
+// readFront reads the first bytes of a frame.
+func (c *conn) readFront(fd int) (more, ok bool) {
+	n, more, ok := readSocket(fd, c.front[c.have:])
+	c.have += n
+	if !ok || c.have < frontBytes {
+		return more, ok
+	}
+	return true, c.begin()
+}
+
+// begin makes the buffer of the frame that front begins.
+func (c *conn) begin() bool {
+	c.size = int(int32(binary.BigEndian.Uint32(c.front[:])))
+	if !c.sizeOK(c.size) || !c.keyOK(c.front[4:], c.size) {
+		return false
+	}
+	share, ok := c.take(int64(min(c.size, firstShare)))
+	if !ok {
+		return false
+	}
+	c.share = share
+	c.frame = c.s.o.Pool.Get(min(c.size, firstShare))
+	c.have = copy(c.frame.B, c.front[4:])
+	return true
+}
+
+// readFrame reads more of a frame, and serves it when it is whole.
+func (c *conn) readFrame(fd int) (more, ok bool) {
+	if c.have == len(c.frame.B) && c.have < c.size && !c.grow() {
+		return false, false
+	}
+	if c.have < len(c.frame.B) {
+		n, more, ok := readSocket(fd, c.frame.B[c.have:])
+		c.have += n
+		if !ok || c.have < c.size {
+			return more, ok
+		}
+	}
+	b, share := c.frame, c.share
+	c.frame, c.share, c.have, c.lastSize = nil, 0, 0, c.size
+	ok = c.serve(b, b.B, share)
+	c.flush(fd)
+	// The read ended with the frame, so it says nothing about what is behind it.
+	return true, ok
+}
+
+// grow gives a big frame a larger buffer, now that the smaller one is full: what a client only announces costs nothing.
+func (c *conn) grow() bool {
+	n := min(c.size, 4*len(c.frame.B))
+	share, ok := c.take(int64(n - len(c.frame.B)))
+	if !ok {
+		return false
+	}
+	c.share += share
+	b := c.s.o.Pool.Get(n)
+	copy(b.B, c.frame.B)
+	c.frame.Release()
+	c.frame = b
+	return true
+}
+
+func (c *conn) dropFrame() {
+	if c.frame != nil {
+		c.frame.Release()
+		c.s.budget.give(c.share)
+		c.frame, c.share = nil, 0
+	}
+}
+
+func (c *conn) take(n int64) (int64, bool) {
+	ctx, cancel := c.client.Ctx, context.CancelFunc(nil)
+	if c.s.budget.free.Load() < n { // rare: only then is a timer worth its price
+		ctx, cancel = context.WithTimeout(ctx, shareTimeout)
+		defer cancel()
+	}
+	share, ok := c.s.budget.take(ctx, n)
+	if !ok {
+		c.close(fmt.Sprintf("no room for a request of %d bytes within %s (queued.max.request.bytes)", n, shareTimeout))
+	}
+	return share, ok
+}
+
+func (c *conn) sizeOK(size int) bool {
+	if size < 8 || size > int(c.s.o.Config.SocketRequestMaxBytes) {
+		c.close(fmt.Sprintf("a request of %d bytes (socket.request.max.bytes is %d)", size, c.s.o.Config.SocketRequestMaxBytes))
+		return false
+	}
+	return true
+}
+
+// keyOK refuses large requests of APIs that have no business with them.
+func (c *conn) keyOK(front []byte, size int) bool {
+	limit := int(c.s.o.Config.TidemarkMaxControlRequestBytes)
+	if key := int16(binary.BigEndian.Uint16(front)); size > limit && limit > 0 && !api.Large(key) {
+		c.close(fmt.Sprintf("a request of %d bytes with API key %d (tidemark.max.control.request.bytes is %d)", size, key, limit))
+		return false
+	}
+	return true
+}
+
+// serve hands one request, of which it owns the buffer's reference, to its handler.
+func (c *conn) serve(b *buf.Buf, frame []byte, share int64) bool {
+	call := c.s.calls.Get().(*api.Call)
+	call.Client, call.Conn, call.Frame, call.Slot.Share = &c.client, c, b, share
+	if !c.push(call) {
+		return false
+	}
+	c.s.o.Handlers.Serve(call, frame)
+	return !c.gone.Load()
+}
