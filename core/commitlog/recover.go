@@ -248,7 +248,7 @@ func (l *Log) loadIndexes(s *segment) (bool, error) {
 	for k := kindIndex; k < kinds; k++ {
 		st, err := l.env.FS.Stat(l.fileName(s.base, k.suffix()))
 		if isNotExist(err) {
-			if k == kindTxn || k == kindIndex && s.size <= int64(l.Config().indexInterval()) {
+			if k == kindTxn || s.size == 0 || k == kindIndex && s.size <= int64(l.Config().indexInterval()) {
 				continue
 			}
 			return false, nil

@@ -1,0 +1,238 @@
+package commitlog
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/tidemark/tidemark/core/compress"
+	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/record"
+	"github.com/tidemark/tidemark/core/vfs"
+)
+
+const testDir = "data/topic-0"
+
+// batchSpec describes a batch of a test; the zero value is one record without producer.
+type batchSpec struct {
+	records   int
+	valueLen  int
+	ts        int64
+	codec     compress.Codec
+	id        kafka.ProducerID // 0: none
+	epoch     kafka.ProducerEpoch
+	seq       int32
+	txn       bool
+	control   bool
+	commit    bool
+	leaderEpo kafka.LeaderEpoch
+}
+
+// build encodes the batch with its first record at base; record i has timestamp ts+i.
+func (s batchSpec) build(t testing.TB, base kafka.Offset) record.Batch {
+	t.Helper()
+	var out []byte
+	if s.control {
+		kind := record.Abort
+		if s.commit {
+			kind = record.Commit
+		}
+		out = record.AppendControl(nil, kind, s.id, s.epoch, 0, s.ts)
+	} else {
+		id, epoch, seq := kafka.NoProducerID, kafka.NoEpoch, record.NoSequence
+		if s.id != 0 {
+			id, epoch, seq = s.id, s.epoch, s.seq
+		}
+		var attrs record.Attributes
+		if s.txn {
+			attrs |= record.TransactionalBit
+		}
+		b := record.NewBuilder(nil, s.codec, 0)
+		b.Reset(s.ts, id, epoch, seq, attrs)
+		value := make([]byte, s.valueLen)
+		for i := range value {
+			value[i] = byte(int(base) + i)
+		}
+		for i := range max(s.records, 1) {
+			b.Append(s.ts+int64(i), nil, value)
+		}
+		var err error
+		if out, err = b.Finish(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	batch := record.Batch(out)
+	batch.SetBaseOffset(base)
+	batch.SetLeaderEpoch(s.leaderEpo)
+	return batch
+}
+
+func toAppend(b record.Batch) AppendBatch {
+	return AppendBatch{Bytes: b, Base: b.BaseOffset(), Last: b.LastOffset(), Epoch: b.PartitionLeaderEpoch(), MaxTimestamp: b.MaxTimestamp()}
+}
+
+// world is a log with what it lies on.
+type world struct {
+	t   testing.TB
+	mem *vfs.Mem
+	env *Env
+	cfg *Config
+	l   *Log
+	now int64
+}
+
+func newWorld(t testing.TB, cfg Config) *world {
+	w := &world{t: t, cfg: &cfg, now: 1_700_000_000_000}
+	w.mem = vfs.NewCrashable(nil)
+	w.env = (&Env{FS: w.mem, NowMS: func() int64 { return w.now }}).withDefaults()
+	w.open(0, 0)
+	return w
+}
+
+func (w *world) open(start, point kafka.Offset) {
+	w.t.Helper()
+	l, err := Open(Options{Env: w.env, Config: w.cfg, Dir: testDir, StartOffset: start, RecoveryPoint: point})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.l = l
+}
+
+// append builds, stages, writes and publishes one batch and returns it.
+func (w *world) append(s batchSpec) record.Batch {
+	w.t.Helper()
+	b := s.build(w.t, w.l.AppendEnd())
+	if err := w.tryAppend(b); err != nil {
+		w.t.Fatal(err)
+	}
+	return b
+}
+
+func (w *world) tryAppend(bs ...record.Batch) error {
+	p, err := w.l.Producers()
+	if err != nil {
+		return err
+	}
+	var list []AppendBatch
+	for _, b := range bs {
+		if err := p.Stage(b); err != nil {
+			return err
+		}
+		list = append(list, toAppend(b))
+	}
+	if err := w.l.Append(list); err != nil {
+		return err
+	}
+	w.l.Publish()
+	return nil
+}
+
+// readAll reads the log from an offset to a limit in pieces and returns the batches.
+func readAll(t testing.TB, l *Log, from, limit kafka.Offset, maxBytes int) []record.Batch {
+	t.Helper()
+	var got []record.Batch
+	var s Slice
+	for from < limit {
+		if err := l.Read(&s, from, maxBytes, limit, true); err != nil {
+			t.Fatalf("read at %d: %v", from, err)
+		}
+		if s.Bytes == 0 {
+			break
+		}
+		b := make([]byte, s.Bytes)
+		if err := s.CopyTo(b); err != nil {
+			t.Fatalf("copy at %d: %v", from, err)
+		}
+		next := s.Next
+		s.Release()
+		for len(b) > 0 {
+			batch, rest, err := record.Next(b)
+			if err != nil {
+				t.Fatalf("read at %d returned no whole batches: %v", from, err)
+			}
+			got = append(got, batch)
+			b = rest
+		}
+		if last := got[len(got)-1].LastOffset(); next != last+1 {
+			t.Fatalf("read at %d: next is %d after a batch that ends at %d", from, next, last)
+		}
+		from = next
+	}
+	return got
+}
+
+func (w *world) check(want []record.Batch) {
+	w.t.Helper()
+	checkBatches(w.t, w.l, want, 1<<20)
+}
+
+func checkBatches(t testing.TB, l *Log, want []record.Batch, maxBytes int) {
+	t.Helper()
+	got := readAll(t, l, l.StartOffset(), l.EndOffset(), maxBytes)
+	if len(got) != len(want) {
+		t.Fatalf("read %d batches, want %d (log %d to %d)", len(got), len(want), l.StartOffset(), l.EndOffset())
+	}
+	for i := range got {
+		if !bytes.Equal(got[i], want[i]) {
+			t.Fatalf("batch %d at offset %d differs", i, want[i].BaseOffset())
+		}
+	}
+}
+
+// reopen closes the log and opens it again.
+func (w *world) reopen() {
+	w.t.Helper()
+	start, point := w.l.StartOffset(), w.l.EndOffset()
+	if err := w.l.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.open(start, point)
+}
+
+func readFile(t testing.TB, fs vfs.FS, name string) []byte {
+	t.Helper()
+	b, err := vfs.ReadFile(fs, name, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func writeFile(t testing.TB, fs vfs.FS, name string, data []byte) {
+	t.Helper()
+	f, err := fs.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(data, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func names(t testing.TB, fs vfs.FS) []string {
+	t.Helper()
+	infos, err := fs.ReadDir(testDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, st := range infos {
+		list = append(list, st.Name)
+	}
+	return list
+}
+
+func seeded(t testing.TB, seed uint64) *rand.Rand {
+	t.Helper()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+var _ = io.EOF
+var _ = slices.Clone[[]int]
