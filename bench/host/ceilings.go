@@ -52,28 +52,28 @@ type measurer struct {
 	target, load []int
 }
 
-// onCores runs f on a thread of the given cores and returns the thread's CPU time and f's error. The thread is thrown
-// away afterwards, for its cores are not those of others.
+// onCores runs f on a thread of the given cores and returns the thread's CPU time and f's error. The thread gets its
+// old cores back and lives on: one that ended would take with it the children that it once started (they die with the
+// thread that forked them, not with the process).
 func onCores(cores []int, f func() error) (cpu time.Duration, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		if len(cores) > 0 {
-			var set unix.CPUSet
-			for _, c := range cores {
-				set.Set(c)
-			}
-			if err = unix.SchedSetaffinity(0, &set); err != nil {
-				return
-			}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if len(cores) > 0 {
+		var old, set unix.CPUSet
+		if err := unix.SchedGetaffinity(0, &old); err != nil {
+			return 0, err
 		}
-		before := threadCPU()
-		err = f()
-		cpu = threadCPU() - before
-	}()
-	<-done
-	return cpu, err
+		for _, c := range cores {
+			set.Set(c)
+		}
+		if err := unix.SchedSetaffinity(0, &set); err != nil {
+			return 0, err
+		}
+		defer func() { _ = unix.SchedSetaffinity(0, &old) }()
+	}
+	before := threadCPU()
+	err = f()
+	return threadCPU() - before, err
 }
 
 func threadCPU() time.Duration {

@@ -3,9 +3,11 @@ package host_test
 import (
 	"context"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/tidemark/tidemark/bench/host"
+	"github.com/tidemark/tidemark/broker/proc"
 )
 
 func TestFingerprintTellsWhatResultsDependOn(t *testing.T) {
@@ -21,11 +23,15 @@ func TestEveryCeilingIsMeasuredAndLeavesNothing(t *testing.T) {
 		t.Skip("takes three seconds")
 	}
 	dir := t.TempDir()
-	for _, c := range host.Ceilings(context.Background(), dir, nil, nil) {
+	cores := proc.Cores()
+	for _, c := range host.Ceilings(context.Background(), dir, cores[:1], cores[len(cores)-1:]) {
 		if c.Error != "" || c.Value < 0 || c.Unit == "" || c.What == "" || c.Value == 0 && c.Unit != "ppm" {
 			t.Errorf("%+v", c)
 		}
 		t.Logf("%-20s %10.1f %-5s %10.1f MB/CPU-s", c.Name, c.Value, c.Unit, c.PerCPU)
+	}
+	if after := proc.Cores(); !slices.Equal(after, cores) {
+		t.Errorf("this process may use cores %v, before %v", after, cores)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)

@@ -131,22 +131,28 @@ func Judge(r Ratio, d Direction, allowance float64) Judgement {
 	return j
 }
 
-// moreRuns adds runs, each to the side that has fewer, until an interval around the same estimate decides.
+// moreRuns is the least number of further runs, each dealt to the side that has fewer, of which an interval around the
+// same estimate decides. A narrower interval never loses its verdict, so the number can be bisected.
 func moreRuns(estimate, limit float64, r Ratio) int {
-	nc, nb := r.NCandidate, r.NBaseline
-	for more := 1; more <= maxMoreRuns; more++ {
-		if nc <= nb {
-			nc++
-		} else {
-			nb++
-		}
+	return 1 + sort.Search(maxMoreRuns, func(i int) bool {
+		more := i + 1
+		nc, nb := dealt(r.NCandidate, r.NBaseline, more)
 		noise := Noise{Sigma: r.Noise.Sigma, DF: r.Noise.DF + more}
 		half := noise.T() * noise.Sigma * math.Sqrt(1/float64(nc)+1/float64(nb))
-		if Decide(Change{estimate, estimate - half, estimate + half}, limit) != CannotTell {
-			return more
-		}
+		return Decide(Change{estimate, estimate - half, estimate + half}, limit) != CannotTell
+	})
+}
+
+// dealt adds runs to two sides, the smaller first.
+func dealt(a, b, more int) (int, int) {
+	gap := min(more, max(a-b, b-a))
+	if a < b {
+		a += gap
+	} else {
+		b += gap
 	}
-	return maxMoreRuns + 1
+	more -= gap
+	return a + (more+1)/2, b + more/2
 }
 
 // Words returns the judgement as REPORT writes it: "worse", "better", "no worse than 5%", "cannot tell: 12 more runs".
