@@ -20,8 +20,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math"
+	"path"
 	"sync/atomic"
 
 	"go.etcd.io/raft/v3"
@@ -92,7 +94,7 @@ type snapped struct {
 func Open(o Options) (*Controller, error) {
 	c := &Controller{o: o, dir: o.Dir + "/" + kafka.MetadataTopic + "-0", requests: make(chan *request, 1024),
 		snapped: make(chan snapped, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
-	if err := o.FS.MkdirAll(c.dir); err != nil {
+	if err := makeDurable(o.FS, c.dir); err != nil {
 		return nil, err
 	}
 	q, found, err := loadQuorumState(o.FS, c.dir)
@@ -126,6 +128,20 @@ func Open(o Options) (*Controller, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// makeDurable makes a folder and sees to it that a power loss leaves it where it is: its entry in its parent, and the
+// parent's own.
+func makeDurable(fsys vfs.FS, dir string) error {
+	if err := fsys.MkdirAll(dir); err != nil {
+		return err
+	}
+	parent := path.Dir(dir)
+	err := fsys.SyncDir(path.Dir(parent))
+	if errors.Is(err, fs.ErrPermission) {
+		err = nil // a parent that this user may not read was not made just now
+	}
+	return errors.Join(err, fsys.SyncDir(parent))
 }
 
 // newRaftID draws the id of a new voter: never 0, and small enough for every reader of the file.
