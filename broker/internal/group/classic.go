@@ -81,6 +81,7 @@ type classic struct {
 	joined       int               // members whose JoinGroup waits
 	persisted    bool              // the log holds a record of it
 	commits      int               // commits being written
+	assigning    int32             // generation whose assignment is being written, 0 for none
 
 	// While the first rebalance of an empty group waits for more members:
 	initial          bool

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
-// TestScenarios runs the files of testdata. Each command is one message to the machine; what is printed are its effects.
+// TestScenarios runs the files of testdata/scenarios. Each command is one message to the machine; what is printed are its effects.
 // Time stands still but for "advance". Member ids end in a running number. Writes succeed at once unless "hold" was
 // said; then "written ticket=N [error=NAME]" decides. The commands:
 //
@@ -29,7 +29,7 @@ import (
 //	advance 10s          topics-deleted a b id=N          hold on|off          written ticket=N [error=NAME]
 //	reload               a new machine is loaded from all that was written          resign
 func TestScenarios(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		s := newScenario(scenarioConfig())
 		datadriven.RunTest(t, path, s.run)
 	})

@@ -68,8 +68,14 @@ func (m *Machine) synced(g *classic, mb *member) {
 	m.timers.stop(&g.syncTimer)
 }
 
-// assign writes the leader's assignment; it takes effect once it is written.
+// assign writes the leader's assignment; it takes effect once it is written. A leader that sends SyncGroup again
+// meanwhile waits for the first: two different assignments of one generation in the log would be two truths, one before
+// and one after a reload.
 func (m *Machine) assign(g *classic, req *kmsg.SyncGroupRequest) {
+	if g.assigning == g.generation {
+		return
+	}
+	g.assigning = g.generation
 	assignment := make(map[string][]byte, len(req.GroupAssignment))
 	for i := range req.GroupAssignment {
 		assignment[req.GroupAssignment[i].MemberID] = bytes.Clone(req.GroupAssignment[i].MemberAssignment)
@@ -103,6 +109,9 @@ type assignmentWrite struct {
 
 func (w *assignmentWrite) written(m *Machine, now Now, code kafka.ErrorCode) {
 	g := w.g
+	if g.assigning == w.generation {
+		g.assigning = 0
+	}
 	if code == kafka.None {
 		g.persisted = true
 	}
