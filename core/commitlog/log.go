@@ -18,6 +18,8 @@ var (
 	ErrOffsetOutOfRange = errors.New("offset is outside the log")
 	// ErrCorrupt marks damage on disk; the text names file and position.
 	ErrCorrupt = errors.New("corrupt")
+	// ErrDamaged is what Dump returns, wrapped, after it has printed all that it could.
+	ErrDamaged = errors.New("damaged")
 	// ErrClosed is the answer of a log after Close or Abandon.
 	ErrClosed = errors.New("log is closed")
 )

@@ -185,7 +185,13 @@ func (l *Log) recoverSegments(segs []*segment, point kafka.Offset) ([]*segment, 
 		if from < 0 {
 			from = first
 		}
-		if i+1 == len(segs) || !torn && l.joins(s, segs[i+1]) {
+		if i+1 == len(segs) {
+			continue
+		}
+		l.mu.Lock()
+		s.closeTimes()
+		l.mu.Unlock()
+		if !torn && l.joins(s, segs[i+1]) {
 			continue
 		}
 		l.env.Logger.Warn("the log is damaged; what lies behind is removed", "file", l.fileName(s.base, kindLog.suffix()), "end", s.end, "segments", len(segs)-i-1)
@@ -243,12 +249,15 @@ func (l *Log) spillAndDrop(s *segment) error {
 // loadIndexes counts the entries of a segment's indexes and takes the highest timestamp from the last one. It reports
 // whether sizes and last entries are such as a whole segment has.
 func (l *Log) loadIndexes(s *segment) (bool, error) {
+	if err := l.countTxns(s); err != nil {
+		return false, err
+	}
 	var last [kinds][]byte
 	var counts [kinds]int32
-	for k := kindIndex; k < kinds; k++ {
+	for k := kindIndex; k <= kindTime; k++ {
 		st, err := l.env.FS.Stat(l.fileName(s.base, k.suffix()))
 		if isNotExist(err) {
-			if k == kindTxn || s.size == 0 || k == kindIndex && s.size <= int64(l.Config().indexInterval()) {
+			if s.size == 0 || k == kindIndex && s.size <= int64(l.Config().indexInterval()) {
 				continue
 			}
 			return false, nil
@@ -262,6 +271,9 @@ func (l *Log) loadIndexes(s *segment) (bool, error) {
 		}
 		counts[k] = int32(st.Size / size)
 		if counts[k] == 0 {
+			if k == kindTime && s.size > 0 || s.size > 2*int64(l.Config().indexInterval()) {
+				return false, nil
+			}
 			continue
 		}
 		lease, err := l.acquire(s, k)
@@ -277,7 +289,7 @@ func (l *Log) loadIndexes(s *segment) (bool, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.counts = counts
+	s.counts[kindIndex], s.counts[kindTime] = counts[kindIndex], counts[kindTime]
 	span := int64(s.end - s.base)
 	if b := last[kindIndex]; b != nil {
 		e := parseOffsetEntry(b)
@@ -287,12 +299,24 @@ func (l *Log) loadIndexes(s *segment) (bool, error) {
 	}
 	if b := last[kindTime]; b != nil {
 		e := parseTimeEntry(b)
-		if e.ts < 0 || e.rel < 0 || span > 0 && int64(e.rel) >= span {
+		if e.ts < 0 || e.rel < 0 || e == (timeEntry{}) || span > 0 && int64(e.rel) >= span {
 			return false, nil
 		}
 		s.maxTS, s.maxTSAt, s.indexedTS = e.ts, s.base+kafka.Offset(e.rel), e.ts
 	}
 	return true, nil
+}
+
+// countTxns counts the entries of a transaction index.
+func (l *Log) countTxns(s *segment) error {
+	st, err := l.env.FS.Stat(l.fileName(s.base, kindTxn.suffix()))
+	if isNotExist(err) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.counts[kindTxn] = int32(st.Size / txnEntryBytes)
+	return err
 }
 
 // reread checks a segment from the last index entry below the recovery point on, cuts it off where the batches end,
