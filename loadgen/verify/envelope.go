@@ -104,3 +104,15 @@ func mix(e Envelope, key []byte, valueBytes int) uint32 {
 	h = (h ^ h>>29) * a
 	return uint32(h >> 32)
 }
+
+// Peek reads an envelope without checking it; false where the value is too short to hold one.
+func Peek(value []byte) (Envelope, bool) {
+	if len(value) < EnvelopeBytes {
+		return Envelope{}, false
+	}
+	return Envelope{
+		Run:      binary.LittleEndian.Uint64(value),
+		Producer: int32(binary.LittleEndian.Uint32(value[8:])),
+		Sequence: binary.LittleEndian.Uint64(value[16:]),
+	}, true
+}
