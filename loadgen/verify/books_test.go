@@ -172,7 +172,8 @@ func TestForgottenPlacesStillCount(t *testing.T) {
 	l := NewLedger(run, []string{"t"})
 	c := l.NewChecker("g")
 	seqs := make([]uint64, 1)
-	const n = 9 << 20 // about a dozen bytes each: more than the journal holds
+	l.pages = 2
+	const n = 300000 // about a dozen bytes each: more than two pages hold
 	for i := range uint64(n) {
 		seqs[0] = i
 		l.Acked(0, 0, 0, kafka.Offset(i)<<20, seqs)

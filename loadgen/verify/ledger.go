@@ -21,6 +21,7 @@ const (
 type Ledger struct {
 	run    uint64
 	topics []string
+	pages  int // bound of the journal
 	mu     struct {
 		sync.Mutex
 		producers []*set
@@ -33,7 +34,7 @@ type Ledger struct {
 
 // NewLedger begins a run's books. run is the number in the envelopes; topics are the names behind topic indexes.
 func NewLedger(run uint64, topics []string) *Ledger {
-	return &Ledger{run: run, topics: topics}
+	return &Ledger{run: run, topics: topics, pages: maxPages}
 }
 
 // NewChecker begins the books of one group; the empty name is the consumers without a group.
@@ -71,7 +72,7 @@ func (l *Ledger) noteLocked(producer, topic, partition int32, base kafka.Offset,
 	last := len(l.mu.pages) - 1
 	if last < 0 || len(l.mu.pages[last])+need > cap(l.mu.pages[last]) {
 		var page []byte
-		if last+1 == maxPages {
+		if last+1 == l.pages {
 			page = l.mu.pages[0][:0]
 			l.mu.forgotten = true
 			copy(l.mu.pages, l.mu.pages[1:])
