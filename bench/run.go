@@ -298,7 +298,7 @@ func (r *runner) measure(ctx context.Context) (err error) {
 	}
 	r.target, err = target.Start(ctx, target.Options{
 		Target: r.suite.Target, Bin: r.options.bin, Data: r.folder.Path("broker-data"), Properties: r.suite.Broker, Log: r.log,
-		Env: r.options.env, LoadArgs: r.loadArgs(),
+		Env: r.options.env, LoadArgs: r.loadArgs(), NoCeilings: r.options.skipHost,
 	})
 	if err != nil {
 		return err
@@ -309,6 +309,9 @@ func (r *runner) measure(ctx context.Context) (err error) {
 		}
 	}()
 	r.note("%s", r.whereItRan())
+	if err := r.touch(); err != nil {
+		return err
+	}
 	for order, planned := range r.plan.Runs {
 		c := &r.plan.Cells[planned.Cell-1]
 		if r.folder.Done(c, planned.Repeat) {
@@ -322,6 +325,22 @@ func (r *runner) measure(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// touch uses as much memory as the largest capacity run will write, once, where the target writes on this host.
+func (r *runner) touch() error {
+	var largest int64
+	for i := range r.plan.Cells {
+		if r.plan.Cells[i].Kind == store.Capacity {
+			largest = max(largest, r.plan.Cells[i].MaxBytes)
+		}
+	}
+	if r.target.Mode() == "bootstrap" || r.options.skipHost || largest == 0 {
+		return nil
+	}
+	touched, err := r.target.Touch(largest)
+	r.note("%s of memory were touched and given back before the first run, as much as the largest capacity run writes", mib(touched))
+	return err
 }
 
 func (r *runner) loadArgs() []string {
@@ -346,6 +365,9 @@ func (r *runner) measureHost(ctx context.Context) error {
 	if !r.options.skipHost {
 		targetCores, loadCores := target.SplitCores(proc.Cores())
 		h.Ceilings = host.Ceilings(ctx, r.folder.Dir(), targetCores, loadCores)
+	}
+	if ctx.Err() != nil {
+		return context.Canceled // half the ceilings are none: a resume measures them
 	}
 	return r.folder.WriteHost(h)
 }

@@ -197,6 +197,22 @@ func whyNotCounted(d *store.Data, cell int) string {
 	return string(runs[len(runs)-1].Status)
 }
 
+// marksOf lists the marks that all runs of a cell carry: why there is no ratio.
+func marksOf(d *store.Data, cell int) string {
+	runs := d.RunsOf(cell)
+	var marks []string
+	for _, m := range []string{store.MarkFreshMemory, store.MarkProfiled} {
+		all := len(runs) > 0
+		for _, r := range runs {
+			all = all && r.Marked(m)
+		}
+		if all {
+			marks = append(marks, m+": no ratio")
+		}
+	}
+	return strings.Join(marks, ", ")
+}
+
 func printLadder(w io.Writer, d *store.Data, a *gate.Analysis) {
 	cells := cellsOf(d, store.Ladder)
 	if len(cells) == 0 {
@@ -232,6 +248,9 @@ func printCapacity(w io.Writer, d *store.Data, a *gate.Analysis) {
 		verdict := whyNotCounted(d, c.Number)
 		if comparison, ok := a.Comparison(c.Number, "CPU per GB"); ok && verdict == "" {
 			verdict = "cost " + comparison.Judgement.Words()
+		}
+		if verdict == "" {
+			verdict = marksOf(d, c.Number)
 		}
 		t.row(name, counted(d, c.Number), estimate(a, c.Number, "records"), estimate(a, c.Number, "throughput"), change, estimate(a, c.Number, "CPU per GB"), verdict)
 	}

@@ -95,7 +95,7 @@ func groups(d *store.Data, m store.Metric, kind store.Kind) [][]float64 {
 	var out [][]float64
 	for _, c := range d.Plan.Cells {
 		if c.Kind == kind {
-			out = append(out, m.Values(d, c.Number))
+			out = append(out, m.RatioValues(d, c.Number))
 		}
 	}
 	return out
@@ -115,13 +115,13 @@ func (a *Analysis) cell(d *store.Data, c *store.Cell) {
 		if c.Against == 0 {
 			continue
 		}
-		baseline := m.Values(d, c.Against)
-		if len(baseline) == 0 {
+		candidate, baseline := m.RatioValues(d, c.Number), m.RatioValues(d, c.Against)
+		if len(candidate) == 0 || len(baseline) == 0 {
 			continue
 		}
 		a.Comparisons = append(a.Comparisons, Comparison{
 			Metric: m, Cell: c.Number, Against: c.Against, Primary: isPrimary(d, c),
-			Judgement: stats.Judge(stats.Compare(values, baseline, noise), m.Direction, d.Plan.Allowance),
+			Judgement: stats.Judge(stats.Compare(candidate, baseline, noise), m.Direction, d.Plan.Allowance),
 		})
 	}
 }

@@ -30,7 +30,7 @@ func Compare(baseline, candidate *store.Data, allowance float64, keep func(store
 			if m.Kind != "" && m.Kind != c.Kind || keep != nil && !keep(m) {
 				continue
 			}
-			old, fresh := m.Values(baseline, b.Number), m.Values(candidate, c.Number)
+			old, fresh := m.RatioValues(baseline, b.Number), m.RatioValues(candidate, c.Number)
 			if len(old) == 0 && len(fresh) == 0 {
 				continue
 			}

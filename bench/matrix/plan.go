@@ -17,7 +17,7 @@ import (
 // is an estimate and prints as one.
 const (
 	runOverhead      = 700 * time.Millisecond  // processes, topics, joining groups, drain, verification
-	capacityOverhead = 1500 * time.Millisecond // the same, reading to the end, and writing dirty pages out
+	capacityOverhead = 2100 * time.Millisecond // the same, reading to the end, writing dirty pages out, two ceilings
 	startOverhead    = 6 * time.Second         // host ceilings, target start, report
 	windowMin        = 500 * time.Millisecond
 	windowMax        = time.Minute

@@ -14,7 +14,7 @@ type Metric struct {
 	Direction stats.Direction
 	Kind      Kind // the kind of cell that has it; "" for both
 	Gated     bool // in the gate by default (METHOD 6)
-	Cost      bool // leaves the ratios with marks of memory and ceilings
+	Cost      bool // leaves the ratios of capacity cells that wrote into fresh memory
 	Value     func(*Run) (float64, bool)
 }
 
@@ -46,25 +46,35 @@ func MetricNamed(name string) (Metric, bool) {
 	return Metric{}, false
 }
 
-// Of returns the metric's value in a run that may enter comparisons: status OK, kind fitting, no mark that takes it
-// out. ok is false for every other run.
+// Of returns the metric's value in a run that counts: status OK, kind fitting, not profiled. ok is false for every
+// other run.
 func (m Metric) Of(d *Data, r *Run) (v float64, ok bool) {
 	c := d.Cell(r.Cell)
 	if c == nil || !r.Countable() || m.Kind != "" && m.Kind != c.Kind {
-		return 0, false
-	}
-	if m.Cost && (r.Marked(MarkFreshMemory) && c.Kind == Capacity || r.Marked(MarkCeilingMoved)) {
 		return 0, false
 	}
 	v, ok = m.Value(r)
 	return v, ok && !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
+// OfRatio is Of for noise, ratios and verdicts, which leave out the cost of capacity runs in fresh memory.
+func (m Metric) OfRatio(d *Data, r *Run) (v float64, ok bool) {
+	if m.Cost && r.Marked(MarkFreshMemory) && d.Cell(r.Cell) != nil && d.Cell(r.Cell).Kind == Capacity {
+		return 0, false
+	}
+	return m.Of(d, r)
+}
+
 // Values returns the metric's values over a cell's runs that count.
-func (m Metric) Values(d *Data, cell int) []float64 {
+func (m Metric) Values(d *Data, cell int) []float64 { return m.values(d, cell, m.Of) }
+
+// RatioValues returns those that may enter noise, ratios and verdicts.
+func (m Metric) RatioValues(d *Data, cell int) []float64 { return m.values(d, cell, m.OfRatio) }
+
+func (m Metric) values(d *Data, cell int, of func(*Data, *Run) (float64, bool)) []float64 {
 	var out []float64
 	for _, r := range d.RunsOf(cell) {
-		if v, ok := m.Of(d, r); ok {
+		if v, ok := of(d, r); ok {
 			out = append(out, v)
 		}
 	}

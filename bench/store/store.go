@@ -181,9 +181,10 @@ type Run struct {
 	Dir    string         `json:"-"` // the repeat's folder
 }
 
-// Marks that a run may carry. FreshMemory and CeilingMoved take a run's cost and throughput out of the ratios.
+// Marks that a run may carry. FreshMemory takes a capacity run's cost and throughput out of the ratios, Profiled takes a
+// run out of everything; the others are said beside its figures.
 const (
-	MarkFreshMemory  = "fresh memory"  // more free memory at the start than the run wrote, untouched by this bench
+	MarkFreshMemory  = "fresh memory"  // wrote into memory that nobody had touched before: a page costs a fault in the host
 	MarkSteal        = "steal"         // the hypervisor took over 1% of the window
 	MarkCeilingMoved = "ceiling moved" // ceilings before and after are over 15% apart
 	MarkProfiled     = "profiled"      // carries heavy profiles: out of all statistics

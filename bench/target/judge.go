@@ -57,6 +57,27 @@ func Judge(c *store.Cell, r *store.Run, alive bool) {
 	}
 }
 
+// ceilingShare is how far two ceilings may be apart (METHOD 5).
+const ceilingShare = 0.15
+
+// markMemory marks a run that wrote into memory which nobody had touched before, and learns what it gave back: the
+// topics of a run are deleted at its end, and the next run gets their pages.
+func (t *Target) markMemory(r *store.Run) {
+	if r.Result == nil || t.Mode() == "bootstrap" {
+		return
+	}
+	written := r.Result.Produce.Batches.WireBytes
+	if written > t.touched && r.Memory.Before.Free > written {
+		r.Marks = append(r.Marks, store.MarkFreshMemory)
+	}
+	t.touched = max(t.touched, written)
+	for _, c := range r.Ceilings {
+		if low, high := min(c.Before, c.After), max(c.Before, c.After); low < (1-ceilingShare)*high {
+			r.Marks = append(r.Marks, store.MarkCeilingMoved)
+		}
+	}
+}
+
 // boundedOnPurpose: a capacity cell that ended at its bytes has done what it was asked.
 func boundedOnPurpose(c *store.Cell, r *store.Run) bool {
 	return c.Kind == store.Capacity && (r.Result.Window.EndedBy == "max-bytes" || r.Result.Window.EndedBy == "window")

@@ -55,8 +55,10 @@ func (t *Target) Run(ctx context.Context, j Job) (*store.Run, error) {
 			return nil, err
 		}
 	}
-	sampling := startSampler(t.PIDs)
+	ceiling := t.ceilingBeside(&j.Cell)
 	r.Memory.Before = ReadMemory()
+	r.Memory.FillBytes = t.touched
+	sampling := startSampler(t.PIDs)
 	r.Started = time.Now()
 	log, err := t.load(ctx, j, r, cellFile)
 	r.Ended = time.Now()
@@ -65,6 +67,7 @@ func (t *Target) Run(ctx context.Context, j Job) (*store.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Ceilings = ceiling.again()
 	err = errors.Join(os.Rename(cellFile, filepath.Join(j.Dir, "cell.yaml")), os.WriteFile(filepath.Join(j.Dir, "load.log"), log, 0o644))
 	if err != nil {
 		return nil, err
@@ -82,6 +85,7 @@ func (t *Target) Run(ctx context.Context, j Job) (*store.Run, error) {
 		r.Cores = use.cores(w.StartNanos, w.EndNanos)
 	}
 	Judge(&j.Cell, r, t.Alive())
+	t.markMemory(r)
 	return r, nil
 }
 

@@ -36,6 +36,7 @@ type Options struct {
 	Log        io.Writer        // gets the target's log
 	Env        []string         // added to the environment of broker and load
 	LoadArgs   []string         // added to the arguments of every `tidemark load`
+	NoCeilings bool             // measure no ceiling beside capacity runs
 }
 
 // BenchProperties are the broker settings that a bench changes, each said in the results.
@@ -58,6 +59,8 @@ type Target struct {
 	LoadCores []int
 	Settings  []store.Setting
 	Version   string
+
+	touched int64 // bytes of memory that this bench has used and given back: what the next run writes into
 }
 
 // SplitCores divides the cores this process may use: the target gets its own where there are two, half of them from

@@ -1,0 +1,59 @@
+package bench
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func output(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	for _, root := range Commands() {
+		if root.Name() != args[0] {
+			continue
+		}
+		root.SetArgs(args[1:])
+		root.SetOut(&out)
+		root.SetErr(&out)
+		root.SilenceUsage, root.SilenceErrors = true, true
+		err := root.Execute()
+		return out.String(), err
+	}
+	t.Fatalf("no command %s", args[0])
+	return "", nil
+}
+
+func TestPlanShowsCellsTimeBytesAndWhatItCanSee(t *testing.T) {
+	out, err := output(t, "bench", "plan", "quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"22 cells  51 runs  about ", "at most 8.0 GiB written", "linger=5ms", "90% of the capacity found", "2.5s or 512 MiB", "smallest change"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	t.Log(out)
+	if small, err := output(t, "bench", "plan", "smoke"); err != nil || !strings.Contains(small, "cannot tell") {
+		t.Errorf("a plan that can decide nothing must say so: %v\n%s", err, small)
+	}
+}
+
+func TestHostPrintsFingerprintAndCeilings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for three seconds")
+	}
+	out, err := output(t, "host", "--data", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"kernel", "recv+crc32c+pwrite", "sendfile", "fsync", "timer"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if _, err := output(t, "host", "--data", "/no/such/folder"); exitOf(err) != exitUsage {
+		t.Errorf("got %v", err)
+	}
+}
