@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark/tidemark/bench/gate"
 	"github.com/tidemark/tidemark/bench/host"
 	"github.com/tidemark/tidemark/bench/matrix"
+	"github.com/tidemark/tidemark/bench/report"
 	"github.com/tidemark/tidemark/bench/stats"
 	"github.com/tidemark/tidemark/bench/store"
 	"github.com/tidemark/tidemark/bench/suites"
@@ -125,7 +126,7 @@ func finish(dir string, out io.Writer) error {
 		return failWith(exitFailure, err)
 	}
 	a := gate.Analyse(d)
-	if err := writeReport(d, a); err != nil {
+	if err := report.Write(d, a); err != nil {
 		return failWith(exitFailure, err)
 	}
 	printSummary(out, d, a)
