@@ -197,6 +197,26 @@ func whyNotCounted(d *store.Data, cell int) string {
 	return string(runs[len(runs)-1].Status)
 }
 
+// atLeast is the estimate, or where the generator was the limit the median of what it got, marked as a lower bound.
+func atLeast(d *store.Data, a *gate.Analysis, cell int, metric string) string {
+	m, known := store.MetricNamed(metric)
+	if _, ok := a.Estimate(cell, metric); ok || !known {
+		return estimate(a, cell, metric)
+	}
+	var values []float64
+	for _, r := range d.RunsOf(cell) {
+		if r.Status == store.GeneratorLimited && r.Result != nil {
+			if v, ok := m.Value(r); ok {
+				values = append(values, v)
+			}
+		}
+	}
+	if len(values) == 0 {
+		return "-"
+	}
+	return ">= " + figure(stats.Median(values))
+}
+
 // marksOf lists the marks that all runs of a cell carry: why there is no ratio.
 func marksOf(d *store.Data, cell int) string {
 	runs := d.RunsOf(cell)
@@ -248,11 +268,13 @@ func printCapacity(w io.Writer, d *store.Data, a *gate.Analysis) {
 		verdict := whyNotCounted(d, c.Number)
 		if comparison, ok := a.Comparison(c.Number, "CPU per GB"); ok && verdict == "" {
 			verdict = "cost " + comparison.Judgement.Words()
+		} else if ok && verdict == string(store.GeneratorLimited) {
+			verdict += ", cost " + comparison.Judgement.Words()
 		}
 		if verdict == "" {
 			verdict = marksOf(d, c.Number)
 		}
-		t.row(name, counted(d, c.Number), estimate(a, c.Number, "records"), estimate(a, c.Number, "throughput"), change, estimate(a, c.Number, "CPU per GB"), verdict)
+		t.row(name, counted(d, c.Number), atLeast(d, a, c.Number, "records"), atLeast(d, a, c.Number, "throughput"), change, estimate(a, c.Number, "CPU per GB"), verdict)
 	}
 	t.print(w)
 }

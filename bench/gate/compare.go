@@ -55,12 +55,12 @@ func cellNamed(d *store.Data, like *store.Cell) *store.Cell {
 	return nil
 }
 
-// Verification judges the candidate's data: lost or damaged records are a regression whatever the speed, and runs that
-// were not verified cannot be told.
+// Verification judges the candidate's data: lost or damaged records and invalid runs (repeated or reordered records that
+// no retry explains are among their reasons) are a regression whatever the speed; without runs nothing can be told.
 func Verification(d *store.Data) stats.Outcome {
 	n := count(d)
 	switch {
-	case n.Lost+n.Duplicated+n.OutOfOrder+n.Corrupt > 0 || n.CellsInvalid > 0:
+	case n.Lost+n.Corrupt > 0 || n.CellsInvalid+n.CellsFailed > 0:
 		return stats.Regression
 	case len(d.Runs) == 0:
 		return stats.Inconclusive

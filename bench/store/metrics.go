@@ -15,7 +15,10 @@ type Metric struct {
 	Kind      Kind // the kind of cell that has it; "" for both
 	Gated     bool // in the gate by default (METHOD 6)
 	Cost      bool // leaves the ratios of capacity cells that wrote into fresh memory
-	Value     func(*Run) (float64, bool)
+	// PerUnit is what a byte, request or record costs the target. A closed loop that the generator limits tells it all
+	// the same, while its throughput is the generator's.
+	PerUnit bool
+	Value   func(*Run) (float64, bool)
 }
 
 // Metrics returns the metrics in the order in which tables show them. Percentiles are in milliseconds and exist where
@@ -30,9 +33,9 @@ func Metrics() []Metric {
 		{Name: "delivery p99.9", Unit: "ms", Direction: stats.LowerIsBetter, Kind: Latency, Value: percentile(result.Delivery, 99.9)},
 		{Name: "throughput", Unit: "MB/s", Direction: stats.HigherIsBetter, Kind: Capacity, Cost: true, Value: throughput},
 		{Name: "records", Unit: "records/s", Direction: stats.HigherIsBetter, Kind: Capacity, Cost: true, Value: recordRate},
-		{Name: "CPU per GB", Unit: "CPU-s/GB", Direction: stats.LowerIsBetter, Gated: true, Cost: true, Value: cpuPerGB},
-		{Name: "CPU per request", Unit: "us", Direction: stats.LowerIsBetter, Gated: true, Cost: true, Value: cpuPerRequest},
-		{Name: "calls per record", Unit: "calls", Direction: stats.LowerIsBetter, Cost: true, Value: callsPerRecord},
+		{Name: "CPU per GB", Unit: "CPU-s/GB", Direction: stats.LowerIsBetter, Gated: true, Cost: true, PerUnit: true, Value: cpuPerGB},
+		{Name: "CPU per request", Unit: "us", Direction: stats.LowerIsBetter, Gated: true, Cost: true, PerUnit: true, Value: cpuPerRequest},
+		{Name: "calls per record", Unit: "calls", Direction: stats.LowerIsBetter, Cost: true, PerUnit: true, Value: callsPerRecord},
 	}
 }
 
@@ -46,11 +49,15 @@ func MetricNamed(name string) (Metric, bool) {
 	return Metric{}, false
 }
 
-// Of returns the metric's value in a run that counts: status OK, kind fitting, not profiled. ok is false for every
-// other run.
+// Of returns the metric's value in a run that counts: status OK (for PerUnit also a capacity run that the generator
+// limited), kind fitting, not profiled. ok is false for every other run.
 func (m Metric) Of(d *Data, r *Run) (v float64, ok bool) {
 	c := d.Cell(r.Cell)
-	if c == nil || !r.Countable() || m.Kind != "" && m.Kind != c.Kind {
+	if c == nil || r.Result == nil || m.Kind != "" && m.Kind != c.Kind {
+		return 0, false
+	}
+	limited := r.Status == GeneratorLimited && c.Kind == Capacity && m.PerUnit && !r.Marked(MarkProfiled)
+	if !r.Countable() && !limited {
 		return 0, false
 	}
 	v, ok = m.Value(r)
