@@ -95,7 +95,8 @@ type Consumer interface {
 	// Poll waits for records, at most until ctx is done, and hands each run of them to fn. It returns nil when it was
 	// only woken without records.
 	Poll(ctx context.Context, fn func([]Fetched)) error
-	// Assigned lists the partitions that it reads now, and a number that grows with each change of the assignment.
+	// Assigned lists the partitions that it reads now, and a number that grows with each change of the assignment; 0
+	// while it has none because its group is rebalancing or has not been joined.
 	Assigned() (parts []TopicPartition, generation int)
 	// Lag is the number of records between its position and the high watermark, over its partitions; -1 not known yet.
 	Lag() int64

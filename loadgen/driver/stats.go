@@ -23,6 +23,7 @@ type Stats struct {
 	RecordsPerBatch   Dist
 	BytesPerBatch     Dist // wire bytes
 	BatchesPerRequest Dist
+	BytesPerRequest   Dist
 }
 
 // Add adds o's counts to s.
@@ -44,6 +45,7 @@ func (s *Stats) Add(o *Stats) {
 	s.RecordsPerBatch.Add(&o.RecordsPerBatch)
 	s.BytesPerBatch.Add(&o.BytesPerBatch)
 	s.BatchesPerRequest.Add(&o.BatchesPerRequest)
+	s.BytesPerRequest.Add(&o.BytesPerRequest)
 }
 
 // Batch counts one batch that was sent or received.
@@ -61,6 +63,7 @@ func (s *Stats) Request(batches, frameBytes int64) {
 	s.Requests++
 	s.RequestBytes += frameBytes
 	s.BatchesPerRequest.Record(batches)
+	s.BytesPerRequest.Record(frameBytes)
 }
 
 // Dist is a distribution of counts with two digits of precision. The zero value is ready and costs no memory.

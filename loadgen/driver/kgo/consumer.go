@@ -226,6 +226,9 @@ func (c *Consumer) hand(p kgo.FetchTopicPartition, fn func([]driver.Fetched)) {
 func (c *Consumer) Assigned() ([]driver.TopicPartition, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.cfg.Group != "" && (!c.mu.joined || c.mu.lostNanos != 0) {
+		return nil, 0
+	}
 	tps := make([]driver.TopicPartition, 0, len(c.mu.parts))
 	for tp := range c.mu.parts {
 		tps = append(tps, tp)

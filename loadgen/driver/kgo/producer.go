@@ -138,9 +138,9 @@ func (p *Producer) Close() error {
 
 // counters are the hooks that count what a client does.
 type counters struct {
-	mu        sync.Mutex
-	s         driver.Stats
-	sinceReq  int64
+	mu       sync.Mutex
+	s        driver.Stats
+	sinceReq int64
 }
 
 func (c *counters) take() driver.Stats {

@@ -100,7 +100,9 @@ func produce(t testing.TB, p driver.Producer, n int, partitions int32, value fun
 	}
 }
 
-func text(i int) []byte { return fmt.Appendf(nil, "value %d of a record that compresses, compresses, compresses", i) }
+func text(i int) []byte {
+	return fmt.Appendf(nil, "value %d of a record that compresses, compresses, compresses", i)
+}
 
 // readAll reads with franz-go, so that the driver does not vouch for itself.
 func readAll(t testing.TB, addrs []string, n int) map[string]int {

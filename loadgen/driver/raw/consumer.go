@@ -39,6 +39,7 @@ type Consumer struct {
 		sync.Mutex
 		parts      []*fetchPart
 		generation int
+		member     bool // of a group, between rebalances
 		stats      driver.Stats
 	}
 }
@@ -302,6 +303,9 @@ func (c *Consumer) Assigned() ([]driver.TopicPartition, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	tps := make([]driver.TopicPartition, 0, len(c.mu.parts))
+	if c.group != nil && !c.mu.member {
+		return nil, 0
+	}
 	for _, p := range c.mu.parts {
 		tps = append(tps, driver.TopicPartition{Topic: p.topic, Partition: int32(p.index)})
 	}

@@ -348,4 +348,3 @@ func (d *Driver) Close() error {
 	d.wg.Wait()
 	return nil
 }
-

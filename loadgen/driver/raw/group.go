@@ -73,6 +73,9 @@ func (g *membership) join(ctx context.Context) error {
 	}
 	again := g.joined
 	g.joined = false
+	g.c.mu.Lock()
+	g.c.mu.member = false
+	g.c.mu.Unlock()
 	g.c.assign(nil)
 	for {
 		tps, err := g.joinOnce(ctx)
@@ -93,6 +96,7 @@ func (g *membership) join(ctx context.Context) error {
 	g.rejoin.Store(false)
 	g.nextCommit = clock.Nanos() + int64(g.c.cfg.CommitInterval)
 	g.c.mu.Lock()
+	g.c.mu.member = true
 	if again {
 		g.c.mu.stats.Rebalances++
 		g.c.mu.stats.RebalanceNanos += clock.Nanos() - g.lostSince

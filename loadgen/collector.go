@@ -1,0 +1,148 @@
+package loadgen
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tidemark/tidemark/core/clock"
+)
+
+// collector takes the histograms of each second of the run, from the window's start to the drain's end, and feeds the
+// live progress. It keeps the seconds small and encodes nothing: that waits until the run is over.
+type collector struct {
+	r       *run
+	seconds []collected
+	total   [numClocks]*hdrhistogram.Histogram
+	dropped int64
+	live    progressView
+	lastCPU int64
+}
+
+// collected is one interval of the logs.
+type collected struct {
+	start, end  int64 // nanoseconds
+	clocks      [numClocks]sparse
+	outstanding int64
+	lag         int64
+	cpu         int64
+}
+
+func newCollector(r *run) *collector {
+	return &collector{r: r, live: newProgress(&r.o), lastCPU: cpuNanos()}
+}
+
+// run works until the measuring ends; finish takes the rest.
+func (c *collector) run(ctx context.Context) {
+	at := c.r.begin
+	for ; ; at += int64(time.Second) {
+		c.r.waitUntil(ctx, at)
+		if ctx.Err() != nil {
+			return
+		}
+		if now := clock.Nanos(); now >= c.r.window.start {
+			c.take(now)
+		}
+		c.live.show(c.state())
+	}
+}
+
+// take closes the present interval.
+func (c *collector) take(now int64) {
+	from := c.r.window.start
+	if n := len(c.seconds); n > 0 {
+		from = c.seconds[n-1].end
+	}
+	if now <= from {
+		return
+	}
+	s := collected{start: from, end: now, outstanding: c.outstanding(now), lag: c.lag()}
+	cpu := cpuNanos()
+	s.cpu, c.lastCPU = cpu-c.lastCPU, cpu
+	var merged [numClocks]*hdrhistogram.Histogram
+	for _, b := range c.r.books {
+		c.dropped += b.swap(&merged)
+	}
+	for i, h := range merged {
+		if h == nil {
+			continue
+		}
+		s.clocks[i] = compact(h)
+		if c.total[i] == nil {
+			c.total[i] = newHistogram()
+		}
+		c.dropped += c.total[i].Merge(h)
+	}
+	c.seconds = append(c.seconds, s)
+}
+
+// outstanding is how many records have been intended and have not ended. What a pacer has not offered yet is not in
+// accepted; it is estimated by the rate.
+func (c *collector) outstanding(now int64) int64 {
+	var accepted, ended int64
+	for _, b := range c.r.books {
+		b.mu.Lock()
+		accepted += b.mu.ends.allAccepted
+		ended += b.mu.ends.allEnded
+		b.mu.Unlock()
+	}
+	due := accepted
+	if rate := c.r.spec.Rate; rate > 0 {
+		due = max(due, int64(float64(min(now, c.r.window.end.Load())-c.r.begin)/1e9*rate))
+		if due-accepted < int64(rate/20) {
+			due = accepted // Poisson's own scatter
+		}
+	}
+	return max(0, due-ended)
+}
+
+func (c *collector) lag() int64 {
+	sum := int64(0)
+	for _, g := range c.r.groups {
+		lag := int64(0)
+		for _, rd := range g.members {
+			lag += max(0, rd.consumer.Lag())
+		}
+		sum += lag
+		for old := atomic.LoadInt64(&g.lagMax); lag > old && !atomic.CompareAndSwapInt64(&g.lagMax, old, lag); {
+			old = atomic.LoadInt64(&g.lagMax)
+		}
+	}
+	return sum
+}
+
+// finish takes what came after the window.
+func (c *collector) finish() {
+	c.take(clock.Nanos())
+	c.live.done()
+}
+
+// progressState is what live progress shows.
+type progressState struct {
+	elapsed, planned time.Duration
+	warming          bool
+	asked, reached   float64
+	hist             *hdrhistogram.Histogram // ack, of the last second
+	pacerP99         int64
+	lag, failed      int64
+	sum              counts
+}
+
+func (c *collector) state() progressState {
+	now := clock.Nanos()
+	r := c.r
+	st := progressState{elapsed: time.Duration(now - r.begin), planned: time.Duration(r.planned - r.begin), warming: now < r.window.start, asked: r.spec.Rate}
+	sum, seconds, _ := totals(r.books)
+	st.sum, st.failed = sum, sum.failed
+	if n := len(seconds); n > 1 {
+		st.reached = float64(seconds[n-2].acked)
+	}
+	if n := len(c.seconds); n > 0 {
+		last := &c.seconds[n-1]
+		st.hist, st.lag = last.clocks[clockAck].spread(), last.lag
+		st.pacerP99 = last.clocks[clockPacer].spread().ValueAtPercentile(99)
+	}
+	return st
+}

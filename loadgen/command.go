@@ -1,0 +1,171 @@
+// Package loadgen is the load generator's front door: the command `load`, and one run's life.
+//
+//	prepare   reach the target, make the topics, connect the clients
+//	ready     probes, until every consumer has delivered one from each of its partitions
+//	warm up   the load runs, nothing counts
+//	measure   the window: a record belongs to it by its intended time
+//	drain     answers, then the consumers to the end of the log
+//	conclude  verification, verdicts, result.json and .hlog
+//
+// What is counted and whose fault a slow run is, is METHOD's; a run convicts the generator before the target. The
+// packages below know what to send (workload), how (driver), what to check (verify) and how it is written down
+// (result); here is when.
+//
+// Concurrency: Run may be called several times in one process, one after another. Each producer is paced by a goroutine
+// on a thread of its own; what they and the drivers' callbacks count goes into as many books as there are cores, one
+// lock for each batch.
+package loadgen
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark/tidemark/loadgen/workload"
+)
+
+// loadFlags are the command's flags beside the workload's own.
+type loadFlags struct {
+	bootstrap  []string
+	file       string
+	out        string
+	format     string
+	max        bool
+	yes        bool
+	noProgress bool
+	print      bool
+}
+
+const loadLong = `Sends one workload to a Kafka cluster, reads it back, and tells what it saw.
+
+With --rate (the default) it is an open loop: records are sent when they are intended, and latency counts from
+then. With --max it is a closed loop: as fast as --in-flight and --buffer allow, throughput and cost only.
+
+Every setting is a flag and a key of the workload file by the same name; a flag given beside --workload wins.
+No setting is left to a client's default. Sizes read 512B, 1KiB, 16MiB; times 5ms, 1.5s, 2m.
+
+Exit codes: 0 ok, 2 usage, 4 the run is invalid (data lost, target died, generator-limited), 5 other failures.`
+
+const loadExample = `  tidemark load --bootstrap 127.0.0.1:9092 --rate 20000 --window 10s --groups 2
+  tidemark load --bootstrap 127.0.0.1:9092 --max --record-size 100B --linger 5ms --batch-size 1MiB
+  tidemark load --bootstrap 127.0.0.1:9092 --rate 5000 --keys 'zipf(1.1)' --acks 1 --compression zstd --compressibility 0.75
+  tidemark load --workload cell.yaml --bootstrap 127.0.0.1:9092 --out run-1
+  tidemark load --rate 20000 --groups 3,1 --print-workload > cell.yaml`
+
+// Commands are the generator's commands, for main to add.
+func Commands() []*cobra.Command { return []*cobra.Command{loadCommand()} }
+
+func loadCommand() *cobra.Command {
+	spec := workload.Default()
+	var f loadFlags
+	cmd := &cobra.Command{Use: "load", Short: "send one workload to a Kafka cluster and measure it", Long: loadLong, Example: loadExample,
+		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true}
+	fs := cmd.Flags()
+	fs.StringSliceVarP(&f.bootstrap, "bootstrap", "b", nil, "brokers to begin with, HOST:PORT,...")
+	fs.StringVarP(&f.file, "workload", "w", "", "read the workload from this YAML file")
+	fs.StringVarP(&f.out, "out", "o", "", `folder for result.json and .hlog files (default "run-<time>")`)
+	fs.StringVar(&f.format, "format", "text", "text, or kafka-perf for the lines of kafka-producer-perf-test")
+	fs.BoolVar(&f.max, "max", false, "closed loop: as fast as in-flight and buffer allow (question: capacity)")
+	fs.BoolVarP(&f.yes, "yes", "y", false, "the cluster may be another host than this one")
+	fs.BoolVar(&f.noProgress, "no-progress", false, "no live progress")
+	fs.BoolVar(&f.print, "print-workload", false, "print the workload as a file and end")
+	for _, w := range spec.Flags() {
+		flag := fs.VarPF(w, w.Name, "", w.Usage)
+		if w.Type() == "bool" {
+			flag.NoOptDefVal = "true"
+		}
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		s, err := f.workload(cmd, &spec)
+		if err != nil {
+			return err
+		}
+		if f.print {
+			_, err := cmd.OutOrStdout().Write(s.Marshal())
+			return err
+		}
+		return f.run(cmd, s)
+	}
+	return cmd
+}
+
+// workload joins the file and the flags; flags that were given win.
+func (f *loadFlags) workload(cmd *cobra.Command, flags *workload.Spec) (*workload.Spec, error) {
+	s := flags
+	if f.file != "" {
+		text, err := os.ReadFile(f.file)
+		if err != nil {
+			return nil, usage(fmt.Errorf("workload: %w", err))
+		}
+		if s, err = workload.Parse(f.file, text); err != nil {
+			return nil, usage(err)
+		}
+		for _, w := range flags.Flags() {
+			if !cmd.Flags().Changed(w.Name) {
+				continue
+			}
+			if err := s.Set(w.Name, w.String()); err != nil {
+				return nil, usage(err)
+			}
+		}
+	}
+	if f.max {
+		if cmd.Flags().Changed("rate") {
+			return nil, usage(errors.New("--max and --rate exclude each other: a closed loop has no rate"))
+		}
+		s.Question, s.Rate = workload.Capacity, 0
+	} else if f.file == "" && s.Question == workload.Capacity && !cmd.Flags().Changed("rate") {
+		s.Rate = 0
+	}
+	if f.format != "text" && f.format != "kafka-perf" {
+		return nil, usage(fmt.Errorf("--format %q is none of text, kafka-perf", f.format))
+	}
+	if err := s.Validate(); err != nil {
+		return nil, usage(err)
+	}
+	return s, nil
+}
+
+func (f *loadFlags) run(cmd *cobra.Command, s *workload.Spec) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	out := f.out
+	if out == "" {
+		out = "run-" + time.Now().Format("20060102-150405")
+	}
+	o := Options{Spec: s, Bootstrap: f.bootstrap, Out: out, Yes: f.yes, Command: os.Args}
+	if !f.noProgress {
+		o.Progress, o.Terminal = stderr, isTerminal(stderr)
+	}
+	if f.format == "kafka-perf" {
+		o.KafkaPerf, o.Lines, o.Progress = true, stdout, nil
+	}
+	res, err := Run(ctx, o)
+	if res != nil {
+		if o.KafkaPerf {
+			printPerf(stdout, res)
+		} else {
+			printResult(stdout, res, out)
+		}
+	}
+	return err
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || strings.EqualFold(os.Getenv("TERM"), "dumb") {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}

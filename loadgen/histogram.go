@@ -1,0 +1,168 @@
+package loadgen
+
+import (
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tidemark/tidemark/loadgen/result"
+)
+
+// histogramMax is the largest value that is counted, one hour; what is above is counted as overflow.
+const histogramMax = 3_600_000_000_000
+
+// slotBits makes the slots in which excursions are counted: 2^23 ns, 8.4 ms of intended time.
+const slotBits = 23
+
+// Clocks by index, so that recording needs no map.
+const (
+	clockAck = iota
+	clockDelivery
+	clockPacer
+	clockBlocked
+	clockAccepted
+	numClocks
+)
+
+var clockNames = [numClocks]string{result.Ack, result.Delivery, result.Pacer, result.Blocked, result.Accepted}
+
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, histogramMax, 3) }
+
+// clockRecorder records one clock of one group of goroutines. The histogram is swapped each second; the slots, which
+// say when the late ones were, and the counts stay.
+type clockRecorder struct {
+	hist     *hdrhistogram.Histogram
+	overflow int64
+	negative int64
+	slots    []int64 // largest value by slot of the intended time since the window's start
+}
+
+// record counts one value of a record intended at since (nanoseconds behind the window's start).
+func (c *clockRecorder) record(v, since int64) {
+	if c.hist == nil {
+		c.hist = newHistogram()
+	}
+	switch {
+	case v < 0:
+		c.negative++
+	case c.hist.RecordValue(v) != nil:
+		c.overflow++
+	}
+	slot := int(since >> slotBits)
+	for slot >= len(c.slots) {
+		c.slots = append(c.slots, 0)
+	}
+	if v > c.slots[slot] {
+		c.slots[slot] = v
+	}
+}
+
+// sparse is a histogram without its zeros: a second's takes some kilobytes instead of 300.
+type sparse struct {
+	at     []int32
+	counts []int64
+	total  int64
+}
+
+func compact(h *hdrhistogram.Histogram) sparse {
+	s := sparse{total: h.TotalCount()}
+	if s.total == 0 {
+		return s
+	}
+	for i, n := range h.Export().Counts {
+		if n != 0 {
+			s.at = append(s.at, int32(i))
+			s.counts = append(s.counts, n)
+		}
+	}
+	return s
+}
+
+// spread makes the full histogram again.
+func (s *sparse) spread() *hdrhistogram.Histogram {
+	snap := newHistogram().Export()
+	for i, at := range s.at {
+		snap.Counts[at] = s.counts[i]
+	}
+	return hdrhistogram.Import(snap)
+}
+
+// percentiles that every summary has.
+var percentiles = [...]float64{50, 75, 90, 95, 99, 99.9, 99.99, 99.999}
+
+// summarise makes a clock's summary. censored records count as later than all that were recorded; h may be nil.
+func summarise(h *hdrhistogram.Histogram, overflow, negative, censored int64, slots []int64, dropped int64) result.Latency {
+	if h == nil {
+		h = newHistogram()
+	}
+	l := result.Latency{Count: h.TotalCount(), Overflow: overflow, Negative: negative, Censored: censored, Sound: dropped == 0}
+	if l.Count > 0 {
+		l.MinNanos, l.MaxNanos, l.MeanNanos = h.Min(), h.Max(), h.Mean()
+	}
+	for _, s := range slots {
+		l.MaxNanos = max(l.MaxNanos, s) // exact, and with what overflowed
+	}
+	total := l.Count + overflow + negative + censored
+	if total == 0 {
+		return l
+	}
+	snap := h.Export().Counts
+	for _, p := range percentiles {
+		l.Percentiles = append(l.Percentiles, percentile(h, snap, &l, p, total, slots))
+	}
+	return l
+}
+
+func percentile(h *hdrhistogram.Histogram, counts []int64, l *result.Latency, p float64, total int64, slots []int64) result.Percentile {
+	rank := int64(p / 100 * float64(total))
+	if float64(rank) < p/100*float64(total) || rank == 0 {
+		rank++
+	}
+	q := result.Percentile{P: p}
+	switch {
+	case rank > l.Negative+l.Count:
+		q.Nanos, q.Censored = l.MaxNanos, true
+		q.Above = l.Censored
+		if rank <= l.Negative+l.Count+l.Overflow {
+			q.Nanos, q.Above = histogramMax, l.Censored+l.Overflow
+		}
+		q.Excursions = excursions(slots, q.Nanos)
+		if q.Excursions == 0 && q.Above > 0 {
+			q.Excursions = 1
+		}
+		return q
+	case rank <= l.Negative:
+		q.Above = total - l.Negative
+	default:
+		seen := l.Negative
+		for _, n := range counts {
+			if seen += n; seen >= rank {
+				break
+			}
+		}
+		q.Nanos = valueAt(h, l.Negative, l.Count, seen)
+		q.Nanos = min(q.Nanos, l.MaxNanos)
+		q.Above = total - seen
+	}
+	q.Excursions = excursions(slots, q.Nanos)
+	return q
+}
+
+// valueAt is the value below which seen of all counted values lie: the highest that its bucket stands for.
+func valueAt(h *hdrhistogram.Histogram, negative, count, seen int64) int64 {
+	return h.ValueAtPercentile(100 * (float64(seen-negative) - 0.5) / float64(count))
+}
+
+// excursions counts the separate stalls above a value: runs of slots, in order of intended time, that saw one. A slot in
+// which nothing was intended does not end a stall.
+func excursions(slots []int64, above int64) int64 {
+	n, inside := int64(0), false
+	for _, s := range slots {
+		switch {
+		case s > above && !inside:
+			n++
+			inside = true
+		case s > 0 && s <= above:
+			inside = false
+		}
+	}
+	return n
+}

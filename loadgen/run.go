@@ -1,0 +1,369 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark/tidemark/core/clock"
+	"github.com/tidemark/tidemark/loadgen/driver"
+	"github.com/tidemark/tidemark/loadgen/driver/raw"
+	"github.com/tidemark/tidemark/loadgen/result"
+	"github.com/tidemark/tidemark/loadgen/verify"
+	"github.com/tidemark/tidemark/loadgen/workload"
+)
+
+// Options are what one run needs beside its workload.
+type Options struct {
+	Spec      *workload.Spec // validated
+	Bootstrap []string
+	Out       string    // the result's folder, "" for none
+	Yes       bool      // the target may be another host
+	Command   []string  // argv, for the result
+	Progress  io.Writer // live progress; nil for none
+	Terminal  bool      // Progress is a terminal
+	KafkaPerf bool      // progress in the form of kafka-producer-perf-test
+	Lines     io.Writer // nil, or where kafka-perf's lines go
+	Logger    *slog.Logger
+	// AroundWindow, where it is set, is called right before the window opens and returns what is called when it has
+	// closed, before the drain: profiles of the generator are taken in it.
+	AroundWindow func(ctx context.Context) (closed func())
+}
+
+// run is one run's life: prepare, ready, warm up, measure, drain, verify.
+//
+// Goroutines: one for each producer (pacer) and consumer, the driver's, a watch that ends the run (bounds, signal, a
+// target that died), a collector that takes the histograms each second. Run starts them all and waits for all.
+type run struct {
+	o       Options
+	spec    *workload.Spec
+	id      uint64
+	prefix  string
+	cluster *raw.Cluster // nil with the driver null
+	driver  driver.Driver
+	topics  []driver.Topic
+	made    []string
+	view    *raw.View
+	before  map[string]map[string]string // effective topic settings
+
+	window    span
+	begin     int64
+	planned   int64
+	stop      atomic.Bool
+	endOnce   sync.Once
+	endedBy   string
+	stopEarly context.CancelFunc
+	budget    atomic.Int64
+	bounded   bool
+
+	books     []*book
+	pacers    []*pacer
+	readers   []*reader
+	groups    []*group
+	ledger    *verify.Ledger
+	recalls   []*recall
+	keys      *workload.KeySpace
+	payload   *workload.Payload
+	collector *collector
+	probed    time.Duration
+	drained   time.Duration
+	use       [2]usageSample
+	stats     driver.Stats
+	fetched   driver.Stats
+	dropped   int64
+	started   time.Time
+	complete  bool
+	reason    string
+	dead      string
+	res       *result.Result
+}
+
+// Run does one run and returns what it measured. The result is nil only where nothing was measured; an error beside a
+// result says why the result is not to be trusted, and ExitCode tells its exit code. With Out the result has been
+// written.
+func Run(ctx context.Context, o Options) (*result.Result, error) {
+	r := &run{o: o, spec: o.Spec, started: time.Now(), reason: "the run ended before"}
+	for r.id == 0 {
+		r.id = rand.Uint64()
+	}
+	if o.Logger == nil {
+		r.o.Logger = slog.New(slog.DiscardHandler)
+	}
+	out, err := openOut(o.Out)
+	if err != nil {
+		return nil, err
+	}
+	defer out.abandon()
+	bound, cancel := context.WithTimeoutCause(ctx, o.Spec.MaxDuration.D(), errMaxDuration)
+	defer cancel()
+	defer r.dropTopics()
+	defer r.closeClients()
+	if err := r.prepare(bound); err != nil {
+		return nil, err
+	}
+	if err := r.ready(bound); err != nil {
+		return nil, err
+	}
+	r.measure(bound)
+	r.drain(ctx)
+	r.conclude()
+	if err := out.write(r); err != nil {
+		return r.res, failure(err)
+	}
+	return r.res, r.verdictError()
+}
+
+var errMaxDuration = errors.New("max-duration is over")
+
+// verdictError is the error that an invalid run ends with.
+func (r *run) verdictError() error {
+	if r.res.Valid && !r.res.Has(result.GeneratorLimited) {
+		return nil
+	}
+	for _, kind := range []string{result.Invalid, result.GeneratorLimited} {
+		for _, v := range r.res.Verdicts {
+			if v.Kind == kind {
+				return &exitError{exitInvalid, fmt.Errorf("%s: %s", kind, v.Reason)}
+			}
+		}
+	}
+	return &exitError{exitInvalid, errors.New("the run is invalid")}
+}
+
+// books are as many as cores: see book.
+func (r *run) makeBooks() {
+	for range max(1, runtime.GOMAXPROCS(0)) {
+		r.books = append(r.books, &book{window: &r.window, latency: r.spec.Question == workload.Latency})
+	}
+}
+
+func (r *run) bookFor(i int) *book { return r.books[i%len(r.books)] }
+
+func (r *run) stopped() bool { return r.stop.Load() }
+
+// spend takes bytes from --max-bytes; where they are not left it ends the run.
+func (r *run) spend(bytes int64) bool {
+	if !r.bounded {
+		return true
+	}
+	if r.budget.Add(-bytes) >= 0 {
+		return true
+	}
+	r.end("max-bytes")
+	return false
+}
+
+// end ends the measuring now. The first caller's reason counts.
+func (r *run) end(by string) {
+	r.endOnce.Do(func() {
+		r.endedBy = by
+		now := clock.Nanos()
+		if by != "window" {
+			if now < r.window.end.Load() {
+				r.window.end.Store(max(now, r.window.start))
+			}
+			r.window.inTime.Store(min(r.window.inTime.Load(), now+r.inTimeAllowance()))
+		}
+		r.stop.Store(true)
+		if r.stopEarly != nil {
+			r.stopEarly()
+		}
+	})
+}
+
+func (r *run) inTimeAllowance() int64 {
+	if r.spec.SLO > 0 {
+		return r.spec.SLO.Nanos()
+	}
+	return int64(time.Second)
+}
+
+// measure runs warm-up and window.
+func (r *run) measure(ctx context.Context) {
+	measuring, cancel := context.WithCancel(context.Background())
+	r.stopEarly = cancel
+	defer cancel()
+	r.begin = clock.Nanos() + int64(20*time.Millisecond)
+	r.window.start = r.begin + r.spec.WarmUp.Nanos()
+	r.planned = r.window.start + r.spec.Window.Nanos()
+	r.window.end.Store(r.planned)
+	r.window.inTime.Store(r.planned + r.inTimeAllowance())
+	if r.spec.MaxBytes > 0 {
+		r.bounded = true
+		r.budget.Store(int64(r.spec.MaxBytes))
+	}
+	for _, rc := range r.recalls {
+		rc.begin = r.begin
+	}
+	for _, rd := range r.readers {
+		rd.counting.Store(true)
+	}
+	r.collector = newCollector(r)
+	var wg, helpers sync.WaitGroup
+	for i, p := range r.pacers {
+		p.begin = r.begin
+		if r.spec.Question == workload.Latency {
+			p.schedule = workload.NewSchedule(r.spec, int32(i))
+			wg.Go(p.open)
+		} else {
+			wg.Go(p.closed)
+		}
+	}
+	helpers.Go(func() { r.watch(ctx, measuring) })
+	helpers.Go(func() { r.collector.run(measuring) })
+	r.waitUntil(measuring, r.window.start)
+	closed := func() {}
+	if r.o.AroundWindow != nil && !r.stopped() {
+		closed = r.o.AroundWindow(measuring)
+	}
+	r.use[0] = sampleUsage()
+	r.takeStats() // what came before the window
+	r.waitUntil(measuring, r.planned)
+	r.end("window")
+	r.use[1] = sampleUsage()
+	r.stats, r.fetched = r.takeStats()
+	closed()
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	r.flush(ctx, done)
+	helpers.Wait()
+}
+
+func (r *run) waitUntil(ctx context.Context, nanos int64) {
+	if d := time.Duration(nanos - clock.Nanos()); d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (r *run) takeStats() (produced, fetched driver.Stats) {
+	for _, p := range r.pacers {
+		s := p.producer.TakeStats()
+		produced.Add(&s)
+	}
+	for _, rd := range r.readers {
+		s := rd.consumer.TakeStats()
+		rd.stats = s
+		fetched.Add(&s)
+	}
+	return produced, fetched
+}
+
+// flush waits for the answers to what was accepted, as long as the drain allows, and closes the producers, which frees
+// pacers that still wait for room.
+func (r *run) flush(ctx context.Context, pacersDone <-chan struct{}) {
+	from := time.Now()
+	allowed := r.spec.Drain.D()
+	if r.dead != "" {
+		allowed = min(allowed, time.Second)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), allowed)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, p := range r.pacers {
+		wg.Go(func() { _ = p.producer.Flush(ctx) })
+	}
+	wg.Wait()
+	r.drained = time.Since(from)
+	for _, p := range r.pacers {
+		_ = p.producer.Close()
+	}
+	<-pacersDone
+}
+
+// watch ends the run at a signal, at a bound, when every pacer has failed, or when the target has died.
+func (r *run) watch(ctx, measuring context.Context) {
+	t := time.NewTicker(250 * time.Millisecond)
+	defer t.Stop()
+	var alive liveness
+	for {
+		select {
+		case <-measuring.Done():
+			return
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errMaxDuration) {
+				r.end("max-duration")
+			} else {
+				r.end("signal")
+			}
+			return
+		case <-t.C:
+			if why := alive.check(measuring, r); why != "" {
+				r.dead = why
+				r.end("target")
+				return
+			}
+		}
+	}
+}
+
+// liveness notices a target that has gone: nothing was answered for a while, and nobody listens any more. A target that
+// is only slow, or frozen, still takes connections.
+type liveness struct {
+	ended   int64
+	since   time.Time
+	refused int
+}
+
+func (l *liveness) check(ctx context.Context, r *run) string {
+	if r.cluster == nil {
+		return ""
+	}
+	accepted, ended := int64(0), int64(0)
+	for _, b := range r.books {
+		b.mu.Lock()
+		accepted += b.mu.ends.allAccepted
+		ended += b.mu.ends.allEnded
+		b.mu.Unlock()
+	}
+	if ended != l.ended || accepted == ended && len(r.pacers) > 0 {
+		l.ended, l.since, l.refused = ended, time.Now(), 0
+		return ""
+	}
+	if time.Since(l.since) < 500*time.Millisecond {
+		return ""
+	}
+	why, refused := refusesAll(ctx, r.addresses())
+	if !refused {
+		l.refused = 0
+		return ""
+	}
+	if l.refused++; l.refused < 3 {
+		return ""
+	}
+	return why
+}
+
+// addresses are the brokers known, and the bootstrap list.
+func (r *run) addresses() []string {
+	out := append([]string(nil), r.o.Bootstrap...)
+	if r.view != nil {
+		for _, a := range r.view.Brokers {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func (r *run) closeClients() {
+	for _, p := range r.pacers {
+		_ = p.producer.Close()
+	}
+	for _, rd := range r.readers {
+		rd.close()
+	}
+	if r.driver != nil {
+		_ = r.driver.Close()
+	}
+}

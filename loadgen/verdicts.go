@@ -1,0 +1,136 @@
+package loadgen
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidemark/tidemark/loadgen/driver"
+	"github.com/tidemark/tidemark/loadgen/result"
+	"github.com/tidemark/tidemark/loadgen/workload"
+)
+
+// judge adds the verdicts of METHOD 1 and 3: whose fault, and whether the figures may be used.
+func (r *run) judge(res *result.Result) {
+	r.judgeTruth(res)
+	r.judgeEnd(res)
+	r.judgeGenerator(res)
+	r.judgeTarget(res)
+	for _, c := range res.Cores {
+		if c.Steal > 0.01 {
+			res.Add(result.Verdict{Kind: result.Steal, Reason: fmt.Sprintf("the host took %.1f%% of core %d", 100*c.Steal, c.Core),
+				Measured: c.Steal, Threshold: 0.01, Unit: "share"})
+		}
+	}
+}
+
+// judgeTruth finds what makes every number worthless.
+func (r *run) judgeTruth(res *result.Result) {
+	invalid := func(format string, a ...any) {
+		res.Add(result.Verdict{Kind: result.Invalid, Reason: fmt.Sprintf(format, a...)})
+	}
+	v := &res.Verification
+	if r.dead != "" {
+		invalid("the target died: %s; %d records intended in the window have no answer, %d acknowledged ones were not read back", r.dead,
+			res.Ends.Unanswered+res.Ends.Unsent, v.Lost+v.Undelivered)
+	}
+	if v.Lost > 0 {
+		invalid("%d acknowledged records were lost", v.Lost)
+	}
+	if v.Corrupt > 0 {
+		invalid("%d records arrived damaged", v.Corrupt)
+	}
+	// A producer that sends again without idempotence may repeat and reorder: Kafka promises no more.
+	if promised := r.spec.Idempotence || r.stats.Retries == 0; promised && v.Duplicated+v.OutOfOrder > 0 && r.dead == "" {
+		invalid("%d records were duplicated and %d out of order, and no retry explains them", v.Duplicated, v.OutOfOrder)
+	}
+	if !res.Ends.Sums() || res.Ends.Unanswered < 0 || res.Ends.Unsent < 0 {
+		invalid("bug: the four ends do not add up: %+v", res.Ends)
+	}
+	if r.collector.dropped > 0 {
+		invalid("bug: %d values were dropped when histograms were merged", r.collector.dropped)
+	}
+	if ack, ok := res.Clocks[result.Ack]; ok && ack.Count+ack.Overflow+ack.Negative != res.Ends.Acked+res.Ends.HandedToSocket {
+		invalid("bug: the ack clock holds %d records, %d were acked", ack.Count+ack.Overflow+ack.Negative, res.Ends.Acked)
+	}
+	for _, p := range r.pacers {
+		if p.err != nil && r.dead == "" && !errors.Is(p.err, driver.ErrClosed) {
+			invalid("producer %d gave up: %v", p.source.producer, p.err)
+			break
+		}
+	}
+	for _, rd := range r.readers {
+		rd.mu.Lock()
+		err := rd.mu.err
+		rd.mu.Unlock()
+		if err != nil && !isRetriable(err) {
+			invalid("a consumer gave up: %v", err)
+			break
+		}
+	}
+}
+
+// judgeEnd marks a run that ended before its window did. A capacity run that is bounded in bytes ends as it should.
+func (r *run) judgeEnd(res *result.Result) {
+	switch r.endedBy {
+	case "window":
+	case "max-bytes":
+		if r.spec.Question == workload.Latency {
+			res.Add(result.Verdict{Kind: result.Partial, Reason: "ended by --max-bytes " + r.spec.MaxBytes.String() + " before the window was over"})
+		}
+	case "signal":
+		res.Add(result.Verdict{Kind: result.Partial, Reason: "interrupted"})
+	case "max-duration":
+		res.Add(result.Verdict{Kind: result.Partial, Reason: "ended by --max-duration " + r.spec.MaxDuration.String()})
+	}
+}
+
+// judgeGenerator lets the generator convict itself.
+func (r *run) judgeGenerator(res *result.Result) {
+	limited := func(measured, threshold float64, unit, format string, a ...any) {
+		res.Add(result.Verdict{Kind: result.GeneratorLimited, Reason: fmt.Sprintf(format, a...), Measured: measured, Threshold: threshold, Unit: unit})
+	}
+	g := &res.Generator
+	if g.Seconds <= 0 {
+		return
+	}
+	pacer, ok := res.Clocks[result.Pacer]
+	if ack, found := res.Clocks[result.Ack]; ok && found {
+		p, _ := pacer.At(99)
+		a, shown := ack.At(99)
+		if shown && !p.Censored && float64(p.Nanos) > float64(a.Nanos)/10 && p.Nanos > 0 {
+			limited(float64(p.Nanos), float64(a.Nanos)/10, "ns", "the pacer's p99 of %s is more than a tenth of the ack p99 of %s", milliseconds(p.Nanos), milliseconds(a.Nanos))
+		}
+	}
+	if share := float64(g.RunQueueNanos) / 1e9 / g.Seconds; share > 0.05 {
+		limited(share, 0.05, "share", "its threads waited %.1f%% of the window for a core", 100*share)
+	}
+	if cores := float64(max(len(g.Affinity), 1)); g.CPUShare()/cores > 0.85 {
+		limited(g.CPUShare()/cores, 0.85, "share", "it used %.0f%% of its %d cores", 100*g.CPUShare()/cores, int(cores))
+	}
+}
+
+// judgeTarget tells a target that did not carry the load, or said that it would not.
+func (r *run) judgeTarget(res *result.Result) {
+	secs := res.Window.Seconds()
+	saturated := func(measured, threshold float64, unit, format string, a ...any) {
+		res.Add(result.Verdict{Kind: result.Saturated, Reason: fmt.Sprintf(format, a...), Measured: measured, Threshold: threshold, Unit: unit})
+	}
+	if n := float64(len(r.pacers)); n > 0 && secs > 0 && r.spec.Question == workload.Latency {
+		if res.Produce.HeldShare < 0.99 && res.Ends.Intended > 0 {
+			saturated(res.Produce.HeldShare, 0.99, "share", "the rate was not held: %.1f%% of the window's records were acked by its end plus %s",
+				100*res.Produce.HeldShare, time.Duration(r.inTimeAllowance()))
+		}
+		grown := res.Produce.BacklogSlopePerSec * secs
+		if grown > 0.01*float64(res.Ends.Intended) && grown > 1 {
+			saturated(grown, 0.01*float64(res.Ends.Intended), "records", "the records under way grew by %.0f over the window", grown)
+		}
+		if share := float64(res.Produce.BlockedNanos) / 1e9 / secs / n; share > 0.01 {
+			saturated(share, 0.01, "share", "the driver would not take records for %.1f%% of the window", 100*share)
+		}
+	}
+	if share := float64(res.Produce.ThrottleNanos+res.Consume.ThrottleNanos) / 1e9 / max(secs, 1e-9) / float64(max(len(r.pacers)+len(r.readers), 1)); share > 0.01 {
+		res.Add(result.Verdict{Kind: result.Throttled, Reason: fmt.Sprintf("the target throttled its clients for %.1f%% of the window", 100*share),
+			Measured: share, Threshold: 0.01, Unit: "share"})
+	}
+}
