@@ -173,7 +173,7 @@ func (c *conn) produceBatches(s *scripted, p *produceRequest, t *topic, index in
 	first, code := kafka.Offset(-1), kafka.None
 	for len(batches) > 0 {
 		batch, rest, err := record.Next(batches)
-		if err != nil {
+		if err != nil || len(batch) < record.HeaderBytes || batch.NumRecords() < 0 {
 			return -1, kafka.CorruptMessage
 		}
 		batches = rest

@@ -78,6 +78,7 @@ func (p *producer) Produce(rs []driver.Record) (int, time.Duration, error) {
 		}
 		n := int64(len(p.ack.Seqs))
 		p.ack.BaseOffset = kafka.Offset(p.driver.ends[first.Topic][first.Partition].Add(n) - n)
+		p.ack.Bytes = int64(bytes)
 		p.ack.AckedNanos = clock.Nanos()
 		p.stats.Batch(n, int64(bytes), 0)
 		p.stats.Request(1, 0)
