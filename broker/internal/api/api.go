@@ -55,6 +55,7 @@ type Handlers struct {
 	// request's (BROKER 4).
 	oneAtATime sync.Mutex
 	rows       [maxKey + 1]*row
+	allTopics  metadataCache
 	apiKeys    []kmsg.ApiVersionsResponseApiKey
 	codecs     *compress.Codecs
 	workers    *workers

@@ -21,6 +21,7 @@ func table() []row {
 		{key: 0, name: "Produce", min: 3, max: 13, flexible: 9, raw: (*Handlers).produce},
 		{key: 1, name: "Fetch", min: 4, max: 18, flexible: 12, raw: (*Handlers).fetch},
 		{key: 2, name: "ListOffsets", min: 1, max: 11, flexible: 6, handle: (*Handlers).listOffsets},
+		{key: 3, name: "Metadata", min: 0, max: 13, flexible: 9, handle: (*Handlers).metadata},
 		{key: 8, name: "OffsetCommit", min: 2, max: 10, flexible: 8, handle: (*Handlers).offsetCommit},
 		{key: 9, name: "OffsetFetch", min: 1, max: 10, flexible: 6, handle: (*Handlers).offsetFetch},
 		{key: 10, name: "FindCoordinator", min: 0, max: 6, flexible: 3, handle: (*Handlers).findCoordinator},
@@ -31,6 +32,13 @@ func table() []row {
 		{key: 15, name: "DescribeGroups", min: 0, max: 6, flexible: 5, handle: (*Handlers).describeGroups},
 		{key: 16, name: "ListGroups", min: 0, max: 5, flexible: 3, handle: (*Handlers).listGroups},
 		{key: 18, name: "ApiVersions", min: 0, max: 5, flexible: 3, handle: (*Handlers).apiVersions},
+		{key: 19, name: "CreateTopics", min: 2, max: 7, flexible: 5, handle: (*Handlers).createTopics},
+		{key: 20, name: "DeleteTopics", min: 1, max: 6, flexible: 4, handle: (*Handlers).deleteTopics},
+		{key: 22, name: "InitProducerId", min: 0, max: 5, flexible: 2, handle: (*Handlers).initProducerID},
 		{key: 23, name: "OffsetForLeaderEpoch", min: 2, max: 4, flexible: 4, handle: (*Handlers).offsetForLeaderEpoch},
+		{key: 32, name: "DescribeConfigs", min: 1, max: 4, flexible: 4, handle: (*Handlers).describeConfigs},
+		{key: 37, name: "CreatePartitions", min: 0, max: 3, flexible: 2, handle: (*Handlers).createPartitions},
+		{key: 60, name: "DescribeCluster", min: 0, max: 2, flexible: 0, handle: (*Handlers).describeCluster},
+		{key: 75, name: "DescribeTopicPartitions", min: 0, max: 0, flexible: 0, handle: (*Handlers).describeTopicPartitions},
 	}
 }

@@ -69,8 +69,8 @@ func newTopicID() kafka.TopicID {
 	}
 }
 
-// metadataVersion is the finalised level of metadata.version in a new cluster: the one that Kafka 4.0 finalises.
-const metadataVersion = 25
+// metadataVersion is the finalised level of metadata.version in a new cluster: Kafka 4.4's, whose APIs are served.
+const metadataVersion = 33
 
 // decideBootstrap gives a new cluster its id, as record one, and its features.
 func decideBootstrap(d *decision, clusterID string, draw func() string) {

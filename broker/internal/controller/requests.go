@@ -91,17 +91,30 @@ type idBlock struct {
 	}
 }
 
+// TryProducerID gives one producer id if this broker's block has one left. It never blocks.
+func (c *Controller) TryProducerID() (kafka.ProducerID, bool) {
+	b := &c.ids.mu
+	b.Lock()
+	defer b.Unlock()
+	if b.next == b.end {
+		return kafka.NoProducerID, false
+	}
+	b.next++
+	return b.next - 1, true
+}
+
 // NextProducerID gives one producer id out of this broker's block. Who finds it used up takes a new one for all who
 // wait; the lock is not held meanwhile.
 func (c *Controller) NextProducerID(ctx context.Context) (kafka.ProducerID, error) {
 	for {
+		if id, ok := c.TryProducerID(); ok {
+			return id, nil
+		}
 		b := &c.ids.mu
 		b.Lock()
-		if b.next < b.end {
-			id := b.next
-			b.next++
+		if b.next < b.end { // another has filled it meanwhile
 			b.Unlock()
-			return id, nil
+			continue
 		}
 		if wait := b.refill; wait != nil {
 			b.Unlock()

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/broker/internal/controller"
+	"github.com/tidemark/tidemark/core/kafka"
+)
+
+// createTopics serves API key 19, versions 2 to 7.
+func (h *Handlers) createTopics(c *Call, req kmsg.Request) kmsg.Response {
+	r := req.(*kmsg.CreateTopicsRequest)
+	reply, ctx := c.Later(), c.Context()
+	go func() { reply(h.createTopicsNow(ctx, r)) }()
+	return nil
+}
+
+// within bounds a request by its own time-out; without one it gets a second.
+func within(ctx context.Context, timeoutMS int32) (context.Context, context.CancelFunc) {
+	if timeoutMS <= 0 {
+		timeoutMS = 1000
+	}
+	return context.WithTimeout(ctx, time.Duration(timeoutMS)*time.Millisecond)
+}
+
+// createTopicsNow blocks until the topics are committed. Topics that are refused before the controller sees them come
+// last, as in Kafka.
+func (h *Handlers) createTopicsNow(ctx context.Context, r *kmsg.CreateTopicsRequest) kmsg.Response {
+	resp := kmsg.NewPtrCreateTopicsResponse()
+	times := map[string]int{}
+	for i := range r.Topics {
+		times[r.Topics[i].Topic]++
+	}
+	var (
+		topics  []controller.NewTopic
+		refused []controller.TopicResult
+	)
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		switch n, text := readNewTopic(t); {
+		case times[t.Topic] > 1:
+			times[t.Topic] = -1 // told once
+			refused = append(refused, controller.TopicResult{Name: t.Topic, Err: kafka.InvalidRequest, Text: "Duplicate topic name."})
+		case times[t.Topic] == -1:
+		case t.Topic == kafka.MetadataTopic:
+			refused = append(refused, controller.TopicResult{Name: t.Topic, Err: kafka.InvalidRequest,
+				Text: "Creation of internal topic " + t.Topic + " is prohibited."})
+		case text.Err != kafka.None:
+			refused = append(refused, text)
+		default:
+			topics = append(topics, n)
+		}
+	}
+	if len(topics) > 0 {
+		ctx, cancel := within(ctx, r.TimeoutMillis)
+		defer cancel()
+		for _, result := range h.Controller.CreateTopics(ctx, topics, r.ValidateOnly) {
+			resp.Topics = append(resp.Topics, h.createdTopic(result, topics))
+		}
+	}
+	for _, result := range refused {
+		resp.Topics = append(resp.Topics, h.createdTopic(result, nil))
+	}
+	return resp
+}
+
+// readNewTopic turns a topic of the request into the controller's; Err tells what cannot be turned.
+func readNewTopic(t *kmsg.CreateTopicsRequestTopic) (controller.NewTopic, controller.TopicResult) {
+	n := controller.NewTopic{Name: t.Topic, NumPartitions: t.NumPartitions, ReplicationFactor: t.ReplicationFactor}
+	for _, config := range t.Configs {
+		if config.Value == nil {
+			return n, controller.TopicResult{Name: t.Topic, Err: kafka.InvalidConfig,
+				Text: "Null value not supported for topic configs: " + config.Name}
+		}
+		if n.Configs == nil {
+			n.Configs = map[string]string{}
+		}
+		n.Configs[config.Name] = *config.Value
+	}
+	if len(t.ReplicaAssignment) > 0 {
+		n.Assignments = make([][]kafka.BrokerID, len(t.ReplicaAssignment))
+		for _, a := range t.ReplicaAssignment {
+			if a.Partition < 0 || int(a.Partition) >= len(n.Assignments) || n.Assignments[a.Partition] != nil {
+				return n, controller.TopicResult{Name: t.Topic, Err: kafka.InvalidReplicaAssignment,
+					Text: "partitions should be a consecutive 0-based integer sequence"}
+			}
+			n.Assignments[a.Partition] = readReplicas(a.Replicas)
+		}
+	}
+	return n, controller.TopicResult{}
+}
+
+func readReplicas(ids []int32) []kafka.BrokerID {
+	out := make([]kafka.BrokerID, len(ids))
+	for i, id := range ids {
+		out[i] = kafka.BrokerID(id)
+	}
+	return out
+}
+
+// createdTopic tells of one topic, with the settings that it got.
+func (h *Handlers) createdTopic(result controller.TopicResult, asked []controller.NewTopic) kmsg.CreateTopicsResponseTopic {
+	t := kmsg.NewCreateTopicsResponseTopic()
+	t.Topic, t.ErrorCode, t.TopicID = result.Name, int16(result.Err), result.ID
+	t.NumPartitions, t.ReplicationFactor, t.Configs = -1, -1, []kmsg.CreateTopicsResponseTopicConfig{}
+	if result.Err != kafka.None {
+		t.ErrorMessage = kmsg.StringPtr(result.Text)
+		return t
+	}
+	t.NumPartitions = int32(len(result.Topic.Partitions))
+	t.ReplicationFactor = int16(len(result.Topic.Partitions[0].Replicas))
+	var own map[string]string
+	for i := range asked {
+		if asked[i].Name == result.Name {
+			own = asked[i].Configs
+		}
+	}
+	for _, e := range h.Config.DescribeTopic(own) {
+		c := kmsg.NewCreateTopicsResponseTopicConfig()
+		c.Name, c.Value, c.Source = e.Definition.Name, kmsg.StringPtr(e.Value), int8(e.Source)
+		t.Configs = append(t.Configs, c)
+	}
+	return t
+}
+
+// errText is an error's words for a field that may be null.
+func errText(code kafka.ErrorCode, text string) *string {
+	if code == kafka.None {
+		return nil
+	}
+	if text == "" {
+		text = fmt.Sprint(code)
+	}
+	return &text
+}
