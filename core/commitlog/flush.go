@@ -3,6 +3,7 @@ package commitlog
 import (
 	"errors"
 	"fmt"
+	"path"
 
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/vfs"
@@ -33,7 +34,10 @@ func (l *Log) Checkpoint() (kafka.Offset, error) {
 }
 
 func (l *Log) checkpoint(end kafka.Offset) (kafka.Offset, error) {
-	err := l.writeBack(true)
+	err := l.spillAll()
+	if err == nil {
+		err = l.writeMeta()
+	}
 	for k := kindLog; k < kinds && err == nil; k++ {
 		err = l.sync(k, end)
 	}
@@ -75,16 +79,10 @@ func (l *Log) trim(s *segment) error {
 	return lease.f.Truncate(s.size)
 }
 
-// writeBack writes what is in memory only: index entries, leader epochs, snapshots. [work]
-func (l *Log) writeBack(durable bool) error {
+// spillAll writes all index entries that are in memory only. [work]
+func (l *Log) spillAll() error {
 	l.mu.Lock()
 	segs := append([]*segment(nil), l.mu.segs...)
-	snaps := l.mu.snaps
-	var epochs []byte
-	if l.mu.epochs.dirty {
-		epochs = appendEpochs(nil, l.mu.epochs.list)
-		l.mu.epochs.dirty = false
-	}
 	l.mu.Unlock()
 	for i, s := range segs {
 		if err := l.spill(s, true); err != nil {
@@ -96,8 +94,21 @@ func (l *Log) writeBack(durable bool) error {
 			l.mu.Unlock()
 		}
 	}
+	return nil
+}
+
+// writeMeta writes leader epochs and snapshots that are in memory only, durably. [work]
+func (l *Log) writeMeta() error {
+	l.mu.Lock()
+	snaps := l.mu.snaps
+	var epochs []byte
+	if l.mu.epochs.dirty {
+		epochs = appendEpochs(nil, l.mu.epochs.list)
+		l.mu.epochs.dirty = false
+	}
+	l.mu.Unlock()
 	if epochs != nil {
-		if err := vfs.ReplaceFile(l.env.FS, l.Dir()+"/"+epochsFile, epochs, durable); err != nil {
+		if err := vfs.ReplaceFile(l.env.FS, l.Dir()+"/"+epochsFile, epochs, true); err != nil {
 			l.mu.Lock()
 			l.mu.epochs.dirty = true
 			l.mu.Unlock()
@@ -105,7 +116,7 @@ func (l *Log) writeBack(durable bool) error {
 		}
 	}
 	for _, s := range snaps {
-		if err := vfs.ReplaceFile(l.env.FS, l.fileName(s.offset, suffixSnapshot), s.data, durable); err != nil {
+		if err := vfs.ReplaceFile(l.env.FS, l.fileName(s.offset, suffixSnapshot), s.data, true); err != nil {
 			return err
 		}
 	}
@@ -128,7 +139,8 @@ func (l *Log) sync(k kind, end kafka.Offset) error {
 		}
 	}
 	newFiles := l.mu.newFiles || len(dirty) > 0 && k != kindLog
-	l.mu.newFiles = false
+	newFolder := l.mu.newFolder
+	l.mu.newFiles, l.mu.newFolder = false, false
 	l.mu.Unlock()
 	for _, s := range dirty {
 		if err == nil {
@@ -137,6 +149,9 @@ func (l *Log) sync(k kind, end kafka.Offset) error {
 	}
 	if err == nil && newFiles {
 		err = l.env.FS.SyncDir(l.Dir())
+	}
+	if err == nil && newFolder {
+		err = l.env.FS.SyncDir(path.Dir(l.Dir()))
 	}
 	if err != nil {
 		l.mu.Lock()
@@ -159,15 +174,15 @@ func (l *Log) syncFile(s *segment, k kind) error {
 	return lease.f.SyncData()
 }
 
-// Rest writes what is in memory only, without fsync, and gives back the memory and files of a log that has become
-// idle. It stays usable.
+// Rest writes index entries that are in memory only, without fsync, and gives back the memory and files of a log that
+// has become idle. It stays usable.
 func (l *Log) Rest() error {
 	if l.state.Load() != stateReady {
 		return nil
 	}
 	l.work.Lock()
 	defer l.work.Unlock()
-	if err := l.writeBack(false); err != nil {
+	if err := l.spillAll(); err != nil {
 		return err
 	}
 	l.release(false)

@@ -87,6 +87,9 @@ type world struct {
 func newWorld(t testing.TB, cfg Config) *world {
 	w := &world{t: t, cfg: &cfg, now: 1_700_000_000_000}
 	w.mem = vfs.NewCrashable(nil)
+	if err := errors.Join(w.mem.Mkdir("data"), w.mem.SyncDir("/")); err != nil {
+		t.Fatal(err)
+	}
 	w.env = (&Env{FS: w.mem, NowMS: func() int64 { return w.now }}).withDefaults()
 	w.open(0, 0)
 	return w

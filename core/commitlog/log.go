@@ -57,6 +57,7 @@ type Log struct {
 		snaps     []pendingSnapshot
 		lastSnap  kafka.Offset // offset of the newest snapshot, written or pending; -1: none
 		newFiles  bool         // the folder has entries that no SyncDir has covered
+		newFolder bool         // so has its parent, perhaps
 		failed    error        // a failed fsync: never repeated
 		hints     *readHints
 		producers bool // there are producers: Summary

@@ -92,6 +92,7 @@ func (l *Log) recover(start, point kafka.Offset) error {
 	if !l.loadEpochs() {
 		point = 0
 	}
+	known := l.Epochs()
 	var segs []*segment
 	for _, base := range d.bases {
 		segs = append(segs, newSegment(base))
@@ -102,7 +103,7 @@ func (l *Log) recover(start, point kafka.Offset) error {
 	}
 	l.mu.Lock()
 	l.mu.segs = segs
-	l.mu.newFiles = true
+	l.mu.newFiles, l.mu.newFolder = true, true
 	l.mu.Unlock()
 	if n := len(segs); n == 0 || segs[n-1].end < start {
 		// Nothing is left that may be read: begin at the start offset, as Kafka does.
@@ -122,6 +123,9 @@ func (l *Log) recover(start, point kafka.Offset) error {
 	l.flushed.Store(int64(point))
 	l.mu.Lock()
 	l.mu.epochs.cutEnd(l.appendEnd)
+	if n := len(known); n > 0 && known[n-1].Start == l.appendEnd {
+		l.mu.epochs.assign(known[n-1].Epoch, l.appendEnd) // begun, and without a record yet
+	}
 	l.mu.epochs.cutStart(start)
 	l.mu.Unlock()
 	if err := l.loadProducers(d.snaps, from); err != nil {
@@ -135,7 +139,7 @@ func (l *Log) recover(start, point kafka.Offset) error {
 
 // startOver removes all segments and begins an empty one. [work, append lock or not yet open]
 func (l *Log) startOver(base kafka.Offset) error {
-	for _, s := range l.mu.segs {
+	for _, s := range slices.Backward(l.mu.segs) { // from the end: a crash in between leaves no hole
 		if err := l.removeSegment(s); err != nil {
 			return err
 		}
@@ -195,7 +199,7 @@ func (l *Log) recoverSegments(segs []*segment, point kafka.Offset) ([]*segment, 
 			continue
 		}
 		l.env.Logger.Warn("the log is damaged; what lies behind is removed", "file", l.fileName(s.base, kindLog.suffix()), "end", s.end, "segments", len(segs)-i-1)
-		for _, gone := range segs[i+1:] {
+		for _, gone := range slices.Backward(segs[i+1:]) {
 			if err := l.removeSegment(gone); err != nil {
 				return nil, 0, err
 			}
@@ -337,17 +341,17 @@ func (l *Log) reread(s *segment, point kafka.Offset) (kafka.Offset, bool, error)
 			return 0, false, err
 		}
 	}
-	if at.pos > 0 && !l.batchAt(s, at) {
+	if at.pos > 0 && !l.batchAt(s, &at) {
 		at = rescanFrom{} // the index points into the middle of something
 	}
-	end, err := l.rescan(s, at, true)
+	end, err := l.learn(s, at)
 	if err != nil {
 		return 0, false, err
 	}
 	if point > s.end && at.pos > 0 {
 		// The recovery point promised more than there is, so it vouches for nothing.
 		at = rescanFrom{}
-		if end, err = l.rescan(s, at, true); err != nil {
+		if end, err = l.learn(s, at); err != nil {
 			return 0, false, err
 		}
 	}
@@ -373,6 +377,19 @@ func (l *Log) reread(s *segment, point kafka.Offset) (kafka.Offset, bool, error)
 		first = at.first
 	}
 	return first, torn, nil
+}
+
+// learn is rescan with check. What the checkpoint file says of the leader epochs from there on may be older than a
+// truncation, so it is forgotten first.
+func (l *Log) learn(s *segment, at rescanFrom) (int64, error) {
+	first := s.base
+	if at.pos > 0 {
+		first = at.first
+	}
+	l.mu.Lock()
+	l.mu.epochs.cutEnd(first)
+	l.mu.Unlock()
+	return l.rescan(s, at, true)
 }
 
 // rescanFrom is a state of a segment's indexes that a rescan goes on from: before the batch at pos, which the last
@@ -426,7 +443,7 @@ func (l *Log) resumePoint(s *segment, ok func(offsetEntry) bool) (rescanFrom, er
 }
 
 // batchAt reports whether a batch begins at the resume point, and notes its base offset.
-func (l *Log) batchAt(s *segment, at rescanFrom) bool {
+func (l *Log) batchAt(s *segment, at *rescanFrom) bool {
 	lease, err := l.acquire(s, kindLog)
 	if err != nil {
 		return false
@@ -435,7 +452,11 @@ func (l *Log) batchAt(s *segment, at rescanFrom) bool {
 	sc := newScanner(lease, s.size, l.env.Pool, lookupChunk)
 	defer sc.close()
 	b, err := sc.batch(at.pos)
-	return err == nil && b.ComputeCRC() == b.CRC() && b.BaseOffset() >= s.base && b.LastOffset()-s.base <= math.MaxInt32
+	if err != nil || b.ComputeCRC() != b.CRC() || b.BaseOffset() < s.base || b.LastOffset()-s.base > math.MaxInt32 {
+		return false
+	}
+	at.first = b.BaseOffset()
+	return true
 }
 
 // rescan reads a segment from a resume point to its end, or to the first batch that is not whole, and leaves size,

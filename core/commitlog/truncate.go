@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,7 +12,8 @@ import (
 // TruncateTo cuts the log so that it ends at off: a follower whose log has diverged from its leader's. A batch that
 // holds off goes whole, so the log may end below it; AppendEnd tells. Indexes, leader epochs, producers and the tail
 // ring forget what was cut. An offset below the first segment empties the log, which then begins at off; one at the
-// end or above changes nothing. [append lock]
+// end or above changes nothing. The cut is durable before it returns: otherwise a power loss could bring a cut batch
+// back in front of a newer one that was written over its successor, and no leader epoch would tell. [append lock]
 func (l *Log) TruncateTo(off kafka.Offset) error {
 	if err := l.ready(); err != nil {
 		return err
@@ -47,6 +49,9 @@ func (l *Log) truncateFully(off kafka.Offset) error {
 	if err := l.startOver(off); err != nil {
 		return fmt.Errorf("empty %s: %w", l.Dir(), err)
 	}
+	if err := l.env.FS.SyncDir(l.Dir()); err != nil {
+		return err
+	}
 	l.cur = l.mu.segs[0]
 	l.appendEnd = off
 	l.start.Store(int64(off))
@@ -72,8 +77,8 @@ func (l *Log) hide(off kafka.Offset) {
 // truncate cuts at an offset within the segments.
 func (l *Log) truncate(off kafka.Offset) error {
 	l.hide(off)
-	// The files below are cut by what they hold, and the index files by what they hold: all of it must be there.
-	if err := l.writeBack(false); err != nil {
+	// Index files are cut by what they hold: all of it must be there.
+	if err := l.spillAll(); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -86,6 +91,11 @@ func (l *Log) truncate(off kafka.Offset) error {
 	l.mu.Unlock()
 	for _, g := range slices.Backward(gone) { // from the end: a crash in between leaves no hole
 		if err := l.removeSegment(g); err != nil {
+			return err
+		}
+	}
+	if len(gone) > 0 {
+		if err := l.env.FS.SyncDir(l.Dir()); err != nil {
 			return err
 		}
 	}
@@ -125,7 +135,7 @@ func (l *Log) cutSegment(s *segment, off kafka.Offset) error {
 	if err != nil {
 		return err
 	}
-	if err := lease.f.Truncate(pos); err != nil {
+	if err := errors.Join(lease.f.Truncate(pos), lease.f.SyncData()); err != nil {
 		return err
 	}
 	l.mu.Lock()

@@ -9,9 +9,10 @@ import (
 const crashPage = 4096
 
 // CrashClone returns the file system as a crash at this moment may have left it, and leaves m as it is. Synced data
-// and synced folder entries are there. Of what came after, each piece of a write (a page), each truncation and each
-// change of a folder is kept when keep says so, applied in its order: func() bool { return false } is the worst power
-// loss, one that always answers true is the death of the process alone. m must come from NewCrashable.
+// and synced folder entries are there. Of what came after, each piece of a write (a page) and each truncation is kept
+// when keep says so, applied in its order; of the changes of a folder a first part is kept, up to the first one that
+// keep refuses, since file systems with a journal keep their order within a folder. func() bool { return false } is
+// the worst power loss, one that always answers true is the death of the process alone. m must come from NewCrashable.
 func (m *Mem) CrashClone(keep func() bool) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -52,9 +53,10 @@ func (c *crash) clone(n *memNode) *memNode {
 	}
 	entries := maps.Clone(n.syncedEntries)
 	for _, op := range n.ops {
-		if c.keepOp(op) {
-			op.apply(entries)
+		if !c.keepOp(op) {
+			break
 		}
+		op.apply(entries)
 	}
 	out.entries = map[string]*memNode{}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
