@@ -86,12 +86,15 @@ func (c *conn) run() {
 	// socket and the wait that follows it.
 	_ = c.raw.Read(func(fd uintptr) bool { return c.readable(int(fd)) })
 	c.close("")
+	_ = c.nc.Close()
 	c.dropFrame()
 	c.drain()
 	c.s.forget(c)
 }
 
-// close ends the connection: its goroutine wakes, its context ends. With a reason it leaves a log line.
+// close ends the connection: its goroutine wakes, its context ends. With a reason it leaves a log line. The socket itself
+// is closed by run: net.Conn.Close waits until nobody is inside RawConn.Read or Write, and the caller may be. A deadline
+// in the past wakes whoever waits there.
 func (c *conn) close(reason string) {
 	c.once.Do(func() {
 		if reason != "" {
@@ -102,7 +105,7 @@ func (c *conn) close(reason string) {
 		c.gone.Store(true)
 		c.out.Unlock()
 		c.cancel()
-		_ = c.nc.Close()
+		_ = c.nc.SetDeadline(time.Unix(1, 0))
 		c.signal()
 	})
 }
