@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark/tidemark/broker/proc"
+)
+
+func startBroker(t *testing.T, data string) (*proc.Broker, *kadm.Client) {
+	t.Helper()
+	b, err := proc.Start(t.Context(), proc.Options{Bin: proc.Binary(t), Data: data, NoAdmin: true,
+		Properties: []string{"group.initial.rebalance.delay.ms=0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Kill)
+	return b, kadm.NewClient(newClient(t, b))
+}
+
+func newClient(t *testing.T, b *proc.Broker, o ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.Addr), kgo.RetryTimeout(20 * time.Second)}, o...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// TestCommittedOffsetsSurviveKill commits as fast as it can, kills the broker in the middle, and finds after the restart
+// what was acknowledged last, or something later.
+func TestCommittedOffsetsSurviveKill(t *testing.T) {
+	data := t.TempDir()
+	b, admin := startBroker(t, data)
+	if _, err := admin.CreateTopic(t.Context(), 3, 1, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	const groups = 4
+	var acked [groups]atomic.Int64
+	for round := range 5 {
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{}, groups)
+		for g := range groups {
+			own := kadm.NewClient(newClient(t, b))
+			go func() {
+				defer func() { ended <- struct{}{} }()
+				for next := acked[g].Load() + 1; ctx.Err() == nil; next++ {
+					var o kadm.Offsets
+					o.AddOffset("t", 0, next, -1)
+					if err := own.CommitAllOffsets(ctx, fmt.Sprintf("group-%d", g), o); err != nil {
+						return
+					}
+					acked[g].Store(next)
+				}
+			}()
+		}
+		deadline := time.Now().Add(30 * time.Second)
+		for want := acked[0].Load() + 50; acked[0].Load() < want; {
+			if time.Now().After(deadline) {
+				t.Fatalf("round %d: no commits are acknowledged", round)
+			}
+			<-time.After(time.Millisecond)
+		}
+		b.Kill()
+		stop()
+		for range groups {
+			<-ended
+		}
+		b, admin = startBroker(t, data)
+		for g := range groups {
+			r, err := admin.FetchOffsets(t.Context(), fmt.Sprintf("group-%d", g))
+			if err != nil {
+				t.Fatal(err)
+			}
+			at, _ := r.Lookup("t", 0)
+			if at.At < acked[g].Load() {
+				t.Fatalf("round %d: group %d was acknowledged at %d and is at %d", round, g, acked[g].Load(), at.At)
+			}
+			acked[g].Store(at.At)
+		}
+	}
+	listed, err := admin.ListGroups(t.Context())
+	if err != nil || len(listed) != groups {
+		t.Errorf("listed %v, %v", listed.Groups(), err)
+	}
+}
+
+// TestConsumersGoOnAfterKill: members of a group outlive the broker's kill: they keep generation and partitions, and read
+// on from what they have committed.
+func TestConsumersGoOnAfterKill(t *testing.T) {
+	data := t.TempDir()
+	b, admin := startBroker(t, data)
+	if _, err := admin.CreateTopic(t.Context(), 2, 1, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	produce := func(from, to int) {
+		p := newClient(t, b)
+		for i := from; i < to; i++ {
+			p.Produce(t.Context(), &kgo.Record{Topic: "t", Value: fmt.Append(nil, i)}, func(_ *kgo.Record, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		if err := p.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	consume := func(n int) map[string]int {
+		c := newClient(t, b, kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.InstanceID("one"), kgo.DisableAutoCommit(),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		seen := map[string]int{}
+		for len(seen) < n && ctx.Err() == nil {
+			c.PollRecords(ctx, n-len(seen)).EachRecord(func(r *kgo.Record) { seen[string(r.Value)]++ })
+		}
+		if err := c.CommitUncommittedOffsets(ctx); err != nil {
+			t.Fatal(err)
+		}
+		return seen
+	}
+	produce(0, 100)
+	if seen := consume(60); len(seen) != 60 {
+		t.Fatalf("%d records", len(seen))
+	}
+	b.Kill()
+	b, admin = startBroker(t, data)
+	described, err := admin.DescribeGroups(t.Context(), "g")
+	if g := described["g"]; err != nil || g.State != "Stable" || len(g.Members) != 1 || *g.Members[0].InstanceID != "one" {
+		t.Errorf("after the kill: %+v, %v", g, err)
+	}
+	produce(100, 120)
+	seen := consume(60)
+	for value, times := range seen {
+		if times > 1 {
+			t.Errorf("record %s came %d times", value, times)
+		}
+	}
+	if len(seen) != 60 {
+		t.Errorf("%d records after the restart, want the 60 that were not committed", len(seen))
+	}
+}
