@@ -356,7 +356,7 @@ func (r *run) payloadFacts(res *result.Result, sum *counts) {
 			sample.next(0)
 		}
 		for i := range sample.records {
-			plain = append(plain, sample.records[i].Value...)
+			plain = append(append(plain, sample.records[i].Head...), sample.records[i].Value...)
 		}
 	}
 	if packed, err := compress.New().Append(nil, compress.Zstd, 0, plain); err == nil && len(packed) > 0 {

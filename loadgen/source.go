@@ -26,12 +26,26 @@ type source struct {
 	part      *workload.Partitioner
 	seq       uint64
 	keys      []byte
+	heads     []byte // envelopes
 	values    [][]byte
 	records   []driver.Record
 	minBytes  int
 	maxBytes  int
 	sumBytes  int64
 }
+
+// cut is the next piece of the payload: the block's own bytes, or a copy where it is longer than the block.
+func (s *source) cut(i, n int) ([]byte, uint32) {
+	if n <= maxPiece {
+		return s.cutter.Next(n)
+	}
+	var sum uint32
+	s.values[i], sum = s.cutter.AppendTo(s.values[i][:0], n)
+	return s.values[i], sum
+}
+
+// maxPiece is a length that every payload block has.
+const maxPiece = 1 << 20
 
 func newSource(s *workload.Spec, run uint64, producer int32, keys *workload.KeySpace, payload *workload.Payload) *source {
 	fixed := 0
@@ -45,6 +59,7 @@ func newSource(s *workload.Spec, run uint64, producer int32, keys *workload.KeyS
 		run: run, producer: producer, verifying: s.Verifying(), picker: keys.Picker(s.Seed, producer),
 		sizer: workload.NewSizer(s.RecordSize, s.Seed, producer), cutter: payload.Cutter(s.Seed, producer, fixed),
 		part: workload.NewPartitioner(s, producer), keys: make([]byte, chunkRecords*workload.KeyBytes), values: make([][]byte, chunkRecords),
+		heads:   make([]byte, chunkRecords*verify.EnvelopeBytes),
 		records: make([]driver.Record, 0, chunkRecords), minBytes: 1 << 30,
 	}
 }
@@ -60,21 +75,18 @@ func (s *source) next(intended int64) int {
 		key = workload.AppendKey(s.keys[i*workload.KeyBytes:i*workload.KeyBytes], number)
 	}
 	size := s.sizer.Next()
-	value := s.values[i]
-	if cap(value) < size {
-		value = make([]byte, 0, size)
-	}
+	var head []byte
+	payload := size
 	if s.verifying {
-		value = value[:verify.EnvelopeBytes]
-		var sum uint32
-		value, sum = s.cutter.AppendTo(value, size-verify.EnvelopeBytes)
-		verify.Seal(value, verify.Envelope{Run: s.run, Producer: s.producer, Sequence: s.seq}, key, sum)
-	} else {
-		value, _ = s.cutter.AppendTo(value[:0], size)
+		payload -= verify.EnvelopeBytes
 	}
-	s.values[i] = value
-	topic, partition := s.part.Next(key, len(value))
-	s.records = append(s.records, driver.Record{Seq: s.seq, IntendedNanos: intended, Topic: topic, Partition: partition, Key: key, Value: value})
+	body, sum := s.cut(i, payload)
+	if s.verifying {
+		head = s.heads[i*verify.EnvelopeBytes : (i+1)*verify.EnvelopeBytes : (i+1)*verify.EnvelopeBytes]
+		verify.SealHead(head, verify.Envelope{Run: s.run, Producer: s.producer, Sequence: s.seq}, key, sum, size)
+	}
+	topic, partition := s.part.Next(key, size)
+	s.records = append(s.records, driver.Record{Seq: s.seq, IntendedNanos: intended, Topic: topic, Partition: partition, Key: key, Head: head, Value: body})
 	s.seq++
 	s.minBytes, s.maxBytes = min(s.minBytes, size), max(s.maxBytes, size)
 	s.sumBytes += int64(size)

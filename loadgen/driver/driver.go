@@ -47,7 +47,8 @@ type Record struct {
 	Topic         int32  // index into Config.Topics
 	Partition     int32  // always chosen by the workload's partitioner
 	Key           []byte // nil for no key
-	Value         []byte
+	Head          []byte // the value's first bytes; nil for none
+	Value         []byte // the value, or what follows Head: payloads need not be copied to put an envelope in front
 }
 
 // Producer sends the records of one workload producer.

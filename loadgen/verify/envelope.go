@@ -53,11 +53,16 @@ func Sum(payload []byte) uint32 {
 // Seal writes the envelope into the first EnvelopeBytes of value, which must have them. sum is the CRC-32C of the bytes
 // behind; key may be nil.
 func Seal(value []byte, e Envelope, key []byte, sum uint32) {
-	_ = value[EnvelopeBytes-1]
-	binary.LittleEndian.PutUint64(value, e.Run)
-	binary.LittleEndian.PutUint32(value[8:], uint32(e.Producer))
-	binary.LittleEndian.PutUint32(value[12:], sum^mix(e, key, len(value)))
-	binary.LittleEndian.PutUint64(value[16:], e.Sequence)
+	SealHead(value, e, key, sum, len(value))
+}
+
+// SealHead writes the envelope of a value of valueBytes into head, which has EnvelopeBytes; the payload stands elsewhere.
+func SealHead(head []byte, e Envelope, key []byte, sum uint32, valueBytes int) {
+	_ = head[EnvelopeBytes-1]
+	binary.LittleEndian.PutUint64(head, e.Run)
+	binary.LittleEndian.PutUint32(head[8:], uint32(e.Producer))
+	binary.LittleEndian.PutUint32(head[12:], sum^mix(e, key, valueBytes))
+	binary.LittleEndian.PutUint64(head[16:], e.Sequence)
 }
 
 // Open reads and checks a record of the run. The envelope is valid without error, and with ErrCorrupt as far as it can be

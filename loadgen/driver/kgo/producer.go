@@ -76,7 +76,7 @@ func (p *Producer) Produce(rs []driver.Record) (int, time.Duration, error) {
 		} else {
 			key = append(key, r.Key...)
 		}
-		s.rec = kgo.Record{Topic: p.d.cfg.Topics[r.Topic].Name, Partition: r.Partition, Key: key, Value: append(value, r.Value...), Context: s}
+		s.rec = kgo.Record{Topic: p.d.cfg.Topics[r.Topic].Name, Partition: r.Partition, Key: key, Value: append(append(value, r.Head...), r.Value...), Context: s}
 		p.cl.Produce(p.ctx, &s.rec, p.promise)
 		now := clock.Nanos()
 		if took := time.Duration(now - last); took >= slowProduce {

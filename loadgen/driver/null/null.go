@@ -74,7 +74,7 @@ func (p *producer) Produce(rs []driver.Record) (int, time.Duration, error) {
 		for ; i < len(rs) && rs[i].Topic == first.Topic && rs[i].Partition == first.Partition; i++ {
 			p.ack.Seqs = append(p.ack.Seqs, rs[i].Seq)
 			p.ack.IntendedNanos = append(p.ack.IntendedNanos, rs[i].IntendedNanos)
-			bytes += len(rs[i].Key) + len(rs[i].Value)
+			bytes += len(rs[i].Key) + len(rs[i].Head) + len(rs[i].Value)
 		}
 		n := int64(len(p.ack.Seqs))
 		p.ack.BaseOffset = kafka.Offset(p.driver.ends[first.Topic][first.Partition].Add(n) - n)

@@ -3,6 +3,7 @@ package raw
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 
 	"github.com/tidemark/tidemark/core/compress"
 	"github.com/tidemark/tidemark/core/kafka"
@@ -58,40 +59,51 @@ func (b *batch) reset(p *part, nanos, nowMS int64) {
 	b.bytes, b.base, b.err = 0, -1, nil
 }
 
-// add frames one record; the caller has seen that it fits.
+// add frames one record; the caller has seen that it fits. It writes by index instead of appending: this is where a
+// small record's time goes.
 func (b *batch) add(r *driver.Record, nowMS int64) {
 	delta := nowMS - b.baseMS
 	b.lastMS = max(b.lastMS, nowMS)
-	keyLen, keyHead := len(r.Key), 1
+	keyLen, valueLen := int64(len(r.Key)), int64(len(r.Head)+len(r.Value))
 	if r.Key == nil {
 		keyLen = -1
-	} else {
-		keyHead = varintLen(int64(keyLen))
 	}
-	body := 1 + varintLen(delta) + varintLen(int64(b.n)) + keyHead + len(r.Key) + varintLen(int64(len(r.Value))) + len(r.Value) + 1
-	buf := binary.AppendVarint(b.buf, int64(body))
-	buf = append(buf, 0)
-	buf = binary.AppendVarint(buf, delta)
-	buf = binary.AppendVarint(buf, int64(b.n))
-	buf = binary.AppendVarint(buf, int64(keyLen))
-	buf = append(buf, r.Key...)
-	buf = binary.AppendVarint(buf, int64(len(r.Value)))
-	buf = append(buf, r.Value...)
-	b.buf = append(buf, 0)
+	body := 2 + varintLen(delta) + varintLen(int64(b.n)) + varintLen(keyLen) + len(r.Key) + varintLen(valueLen) + int(valueLen)
+	at := len(b.buf)
+	buf := b.buf[:at+varintLen(int64(body))+body]
+	at = putVarint(buf, at, int64(body))
+	buf[at] = 0 // attributes
+	at = putVarint(buf, at+1, delta)
+	at = putVarint(buf, at, int64(b.n))
+	at = putVarint(buf, at, keyLen)
+	at += copy(buf[at:], r.Key)
+	at = putVarint(buf, at, valueLen)
+	at += copy(buf[at:], r.Head)
+	at += copy(buf[at:], r.Value)
+	buf[at] = 0 // no headers
+	b.buf = buf
 	b.n++
-	b.bytes += int64(len(r.Key) + len(r.Value))
+	b.bytes += int64(len(r.Key)) + valueLen
 	b.seqs = append(b.seqs, r.Seq)
 	b.intended = append(b.intended, r.IntendedNanos)
 }
 
+// varintLen is the length of v as a zigzag varint.
 func varintLen(v int64) int {
 	u := uint64(v<<1) ^ uint64(v>>63)
-	n := 1
+	return (bits.Len64(u|1) + 6) / 7
+}
+
+// putVarint writes v as a zigzag varint at a position and returns the position behind it.
+func putVarint(b []byte, at int, v int64) int {
+	u := uint64(v<<1) ^ uint64(v>>63)
 	for u >= 0x80 {
+		b[at] = byte(u) | 0x80
 		u >>= 7
-		n++
+		at++
 	}
-	return n
+	b[at] = byte(u)
+	return at + 1
 }
 
 // seal writes the header and the CRC, and compresses first where there is a codec. Sealing again only renews the

@@ -179,7 +179,7 @@ func (p *Producer) send(c *conn) time.Duration {
 // appendLocked appends one record; false where there is no room. node is not nil when something became ready there.
 func (p *Producer) appendLocked(r *driver.Record, now, nowMS int64) (nd *node, ok bool) {
 	pt := p.mu.parts[r.Topic][r.Partition]
-	need := recordOverhead + len(r.Key) + len(r.Value)
+	need := recordOverhead + len(r.Key) + len(r.Head) + len(r.Value)
 	if p.d.cfg.BufferRecords > 0 && p.mu.records >= p.d.cfg.BufferRecords {
 		return nil, false
 	}
