@@ -68,6 +68,7 @@ type Server struct {
 	mu       struct {
 		sync.Mutex
 		listeners []net.Listener
+		names     []string // of the listeners
 		conns     map[*conn]struct{}
 		perIP     map[string]int
 		closed    bool
@@ -92,8 +93,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Listen opens a listener (its name, PLAINTEXT and the like, goes with each request) and begins to accept. The address
-// that it gives has the port that was picked for port 0.
+// Listen binds a listener (its name, PLAINTEXT and the like, goes with each request); clients wait in its backlog until
+// Start. The address that it gives has the port that was picked for port 0.
 func (s *Server) Listen(name, addr string) (net.Addr, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -105,9 +106,18 @@ func (s *Server) Listen(name, addr string) (net.Addr, error) {
 		return nil, errors.Join(net.ErrClosed, l.Close())
 	}
 	s.mu.listeners = append(s.mu.listeners, l)
-	s.wg.Add(1)
-	go s.accept(name, l)
+	s.mu.names = append(s.mu.names, name)
 	return l.Addr(), nil
+}
+
+// Start begins to accept on every listener. It is called once, after the last Listen.
+func (s *Server) Start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, l := range s.mu.listeners {
+		s.wg.Add(1)
+		go s.accept(s.mu.names[i], l)
+	}
 }
 
 // Connections counts the open connections.

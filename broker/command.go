@@ -1,0 +1,159 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark/tidemark/broker/config"
+	"github.com/tidemark/tidemark/core/commitlog"
+	"github.com/tidemark/tidemark/core/vfs"
+)
+
+// drainTimeout is how long a stop waits for requests that are being served.
+const drainTimeout = 10 * time.Second
+
+// Commands are the broker's commands, for main to add to its own.
+func Commands() []*cobra.Command { return []*cobra.Command{brokerCommand(), dumpCommand()} }
+
+// runFlags are the flags of `tidemark broker`.
+type runFlags struct {
+	config, listen, data, admin, logLevel string
+	overrides                             []string
+}
+
+func brokerCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "broker",
+		Short: "run one broker",
+		Long: `Runs one broker until SIGTERM or SIGINT, then drains, flushes and exits 0.
+
+When it accepts connections it prints exactly one line on standard output,
+
+  ready HOST:PORT node=ID cluster=ID
+
+and logs to standard error. Settings have Kafka's own property names. With nothing given it is a single-node cluster on
+127.0.0.1:9092 in a temporary folder, which it removes when it stops.`,
+		Example: `  tidemark broker
+  tidemark broker --listen 127.0.0.1:0 --data /var/lib/tidemark --admin 127.0.0.1:0
+  tidemark broker --config server.properties -o num.partitions=6 -o log.retention.hours=1`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), &f) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.config, "config", "", "a `server.properties` file")
+	fl.StringArrayVarP(&f.overrides, "override", "o", nil, "a property, `name=value`; repeatable, wins over the file")
+	fl.StringVar(&f.listen, "listen", "", "`host:port` for clients (listeners=PLAINTEXT://host:port); port 0 picks one")
+	fl.StringVar(&f.data, "data", "", "the data `folder` (log.dirs)")
+	fl.StringVar(&f.admin, "admin", "", "`host:port` of /healthz, /readyz, /metrics and /debug/pprof; none by default")
+	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	return cmd
+}
+
+// usageError is a wrong flag or setting: exit code 2.
+type usageError struct{ error }
+
+// ExitCode is the program's exit code for this error.
+func (usageError) ExitCode() int { return 2 }
+
+func run(ctx context.Context, f *runFlags) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", f.logLevel)}
+	}
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	cfg, temporary, err := settings(f, logger)
+	if err != nil {
+		return usageError{err}
+	}
+	if temporary != "" {
+		defer func() { _ = vfs.OS{}.RemoveAll(temporary) }()
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	b := New(Options{Config: cfg, Logger: logger, Admin: f.admin})
+	if err := b.Start(ctx); err != nil {
+		return err
+	}
+	if a := b.AdminAddr(); a != "" {
+		logger.Info("admin http://" + a)
+	}
+	fmt.Printf("ready %s node=%d cluster=%s\n", b.Addr(), cfg.NodeID, b.ClusterID())
+	select {
+	case <-ctx.Done():
+	case <-b.Failed():
+	}
+	stop() // a second signal ends the process at once
+	logger.Info("stopping")
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	return errors.Join(b.Err(), b.Shutdown(drain))
+}
+
+// settings reads the file and the flags. temporary is the folder to remove at the end where none was given.
+func settings(f *runFlags, logger *slog.Logger) (cfg *config.Broker, temporary string, err error) {
+	over := append([]string(nil), f.overrides...)
+	if f.listen != "" {
+		over = append(over, "listeners=PLAINTEXT://"+f.listen)
+	} else if f.config == "" && !overrides(over, "listeners") {
+		over = append(over, "listeners=PLAINTEXT://127.0.0.1:9092")
+	}
+	switch {
+	case f.data != "":
+		over = append(over, "log.dirs="+f.data)
+	case f.config == "" && !overrides(over, "log.dirs") && !overrides(over, "log.dir"):
+		temporary = filepath.Join(os.TempDir(), "tidemark-broker-"+strconv.Itoa(os.Getpid()))
+		over = append(over, "log.dirs="+temporary)
+		logger.Info("no --data given: records live in a temporary folder that is removed at the end", "folder", temporary)
+	}
+	cfg, warnings, err := config.Load(f.config, over)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, w := range warnings {
+		logger.Warn(w.String())
+	}
+	return cfg, temporary, nil
+}
+
+func overrides(over []string, name string) bool {
+	for _, o := range over {
+		if strings.HasPrefix(strings.TrimSpace(o), name+"=") {
+			return true
+		}
+	}
+	return false
+}
+
+func dumpCommand() *cobra.Command {
+	var opt commitlog.DumpOptions
+	cmd := &cobra.Command{
+		Use:   "dump FILE...",
+		Short: "print log segments, indexes, snapshots and checkpoints",
+		Long: `Prints a partition's files (.log, .index, .timeindex, .txnindex, .snapshot, leader-epoch-checkpoint,
+partition.metadata), written by Tidemark or by Apache Kafka, and says where one is damaged. Exit code 5 then.`,
+		Example: `  tidemark dump /var/lib/tidemark/orders-0/00000000000000000000.log --deep`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var errs []error
+			for _, path := range args {
+				errs = append(errs, commitlog.Dump(cmd.OutOrStdout(), vfs.OS{}, path, opt))
+			}
+			return errors.Join(errs...)
+		},
+	}
+	cmd.Flags().BoolVar(&opt.Deep, "deep", false, "print the records of a .log, not its batches alone")
+	cmd.Flags().BoolVar(&opt.Data, "data", false, "with --deep: print keys and values")
+	return cmd
+}
