@@ -3,7 +3,6 @@ package api
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/tidemark/tidemark/broker/internal/coordinator"
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
@@ -19,7 +18,7 @@ const groupKeyType = 0
 // The first request for a group creates __consumer_offsets.
 func (h *Handlers) findCoordinator(c *Call, r kmsg.Request) kmsg.Response {
 	req := r.(*kmsg.FindCoordinatorRequest)
-	if req.CoordinatorType != groupKeyType || h.Image().Topic(coordinator.OffsetsTopic) != nil {
+	if req.CoordinatorType != groupKeyType || h.Image().Topic(kafka.OffsetsTopic) != nil {
 		return h.foundCoordinators(req, c.Listener, nil)
 	}
 	reply := c.Later()
@@ -59,10 +58,10 @@ func (h *Handlers) coordinatorOf(keyType int8, key, listener string, ensured err
 		return fail(kafka.CoordinatorNotAvailable, ensured.Error())
 	}
 	img := h.Image()
-	topic := img.Topic(coordinator.OffsetsTopic)
+	topic := img.Topic(kafka.OffsetsTopic)
 	p := h.Groups.PartitionFor(key)
 	if topic == nil || int(p) >= len(topic.Partitions) {
-		return fail(kafka.CoordinatorNotAvailable, coordinator.OffsetsTopic+" does not exist yet")
+		return fail(kafka.CoordinatorNotAvailable, kafka.OffsetsTopic+" does not exist yet")
 	}
 	leader := topic.Partitions[p].Leader
 	if leader == h.NodeID {

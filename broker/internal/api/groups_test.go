@@ -75,7 +75,7 @@ func newGroupNode(t *testing.T) *groupNode {
 	n.groups = coordinator.NewGroups(coordinator.Options{
 		NodeID: testNode, Config: cfg, NowMS: now, Logger: slog.New(slog.DiscardHandler),
 		Open:               func(p kafka.Partition) (coordinator.Log, kafka.ErrorCode) { return n.logs[p], kafka.None },
-		CreateOffsetsTopic: func(context.Context) error { n.topic(coordinator.OffsetsTopic, 9, 2); return nil },
+		CreateOffsetsTopic: func(context.Context) error { n.topic(kafka.OffsetsTopic, 9, 2); return nil },
 	})
 	n.handlers = New(Deps{NodeID: testNode, Config: cfg, Meta: n, Groups: n.groups, Pool: buf.NewPool(), NowMS: now,
 		Logger: slog.New(slog.DiscardHandler), Advertised: func(listener string) (string, int32) { return "host-of-" + listener, 9092 }})

@@ -37,9 +37,6 @@ import (
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
-// OffsetsTopic is the internal topic that holds groups and committed offsets.
-const OffsetsTopic = "__consumer_offsets"
-
 // maxLoads is how many partitions are read at the same time after leadership has come.
 const maxLoads = 2
 
@@ -78,7 +75,7 @@ type Options struct {
 // LogsOf opens partitions of __consumer_offsets in a replica set.
 func LogsOf(set *replica.Set) func(kafka.Partition) (Log, kafka.ErrorCode) {
 	return func(p kafka.Partition) (Log, kafka.ErrorCode) {
-		part, code := set.ByName([]byte(OffsetsTopic), p)
+		part, code := set.ByName([]byte(kafka.OffsetsTopic), p)
 		if code != kafka.None {
 			return nil, code
 		}
@@ -174,7 +171,7 @@ func (g *Groups) EnsureTopic(ctx context.Context) error {
 		return nil
 	}
 	if err := g.o.CreateOffsetsTopic(ctx); err != nil {
-		return fmt.Errorf("create %s: %w", OffsetsTopic, err)
+		return fmt.Errorf("create %s: %w", kafka.OffsetsTopic, err)
 	}
 	for _, s := range *g.shards.Load() {
 		select {
@@ -195,7 +192,7 @@ func (g *Groups) Apply(img *metadata.Image, d metadata.Delta) {
 		return
 	}
 	g.apply.image.Store(img)
-	if t := img.Topic(OffsetsTopic); t != g.apply.topic {
+	if t := img.Topic(kafka.OffsetsTopic); t != g.apply.topic {
 		g.lead(t)
 		g.apply.topic = t
 	}

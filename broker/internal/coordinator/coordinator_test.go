@@ -311,3 +311,32 @@ func TestFailedAppendIsToldAsKafkaTellsIt(t *testing.T) {
 		closeGroups(t, b)
 	})
 }
+
+// TestNextEpochOfTheSameLeaderKeepsWhatIsLoaded: a broker's start gives its partitions the next leader epoch.
+func TestNextEpochOfTheSameLeaderKeepsWhatIsLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, nil)
+		opens := 0
+		open := b.o.Open
+		b.o.Open = func(p kafka.Partition) (Log, kafka.ErrorCode) {
+			if p == 0 {
+				opens++
+			}
+			return open(p)
+		}
+		b.createOffsetsTopic(4)
+		b.moveLeader(nodeID, 5)
+		synctest.Wait()
+		b.moveLeader(nodeID, 6)
+		synctest.Wait()
+		if opens != 1 {
+			t.Errorf("%d loads, want 1", opens)
+		}
+		b.moveLeader(nodeID, 8) // somebody else may have led with epoch 7
+		synctest.Wait()
+		if opens != 2 {
+			t.Errorf("%d loads, want 2", opens)
+		}
+		closeGroups(t, b)
+	})
+}

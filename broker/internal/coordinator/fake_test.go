@@ -141,7 +141,7 @@ func (b *fakeBroker) createTopic(name string, id byte, leader kafka.BrokerID, ep
 }
 
 func (b *fakeBroker) createOffsetsTopic(epoch kafka.LeaderEpoch) {
-	b.createTopic(OffsetsTopic, offsetsID, nodeID, epoch, partitions)
+	b.createTopic(kafka.OffsetsTopic, offsetsID, nodeID, epoch, partitions)
 }
 
 // moveLeader makes another broker, or this one, the leader of all partitions of the topic.

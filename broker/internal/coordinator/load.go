@@ -21,49 +21,43 @@ var errNoBatch = errors.New("no batch before the log end")
 
 // load reads the partition into a new machine and makes it the shard's. It runs on a goroutine of its own, which may
 // block on the disk and waits for one of maxLoads places.
-func (s *shard) load(epoch kafka.LeaderEpoch, loaded chan struct{}) {
+func (s *shard) load(loaded chan struct{}) {
 	defer s.g.running.Done()
 	defer close(loaded)
 	s.g.loads <- struct{}{}
 	defer func() { <-s.g.loads }()
-	if !s.stillLoads(epoch) {
+	if !s.stillLoads(loaded) {
 		return
 	}
 	log, code := s.g.o.Open(s.p)
 	if code != kafka.None {
-		s.g.o.Logger.Error("group coordinator could not open its partition", "topic", OffsetsTopic, "partition", s.p, "error", code)
-		s.install(epoch, nil, nil)
+		s.g.o.Logger.Error("group coordinator could not open its partition", "topic", kafka.OffsetsTopic, "partition", s.p, "error", code)
+		s.install(loaded, nil, nil)
 		return
 	}
 	began := time.Now()
 	m := group.New(s.g.config, newUUID)
-	records, err := s.replay(epoch, m, log)
+	records, err := s.replay(loaded, m, log)
 	if err != nil {
-		s.g.o.Logger.Error("group coordinator could not load its partition", "topic", OffsetsTopic, "partition", s.p, "error", err)
-		s.install(epoch, nil, nil)
+		s.g.o.Logger.Error("group coordinator could not load its partition", "topic", kafka.OffsetsTopic, "partition", s.p, "error", err)
+		s.install(loaded, nil, nil)
 		return
 	}
 	if records > 0 {
-		s.g.o.Logger.Info("group coordinator loaded its partition", "topic", OffsetsTopic, "partition", s.p,
+		s.g.o.Logger.Info("group coordinator loaded its partition", "topic", kafka.OffsetsTopic, "partition", s.p,
 			"records", records, "groups", m.Groups(), "took", time.Since(began))
 	}
-	s.install(epoch, m, log)
-}
-
-func (s *shard) stillLoads(epoch kafka.LeaderEpoch) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.mu.closed && s.mu.state == loading && s.mu.epoch == epoch
+	s.install(loaded, m, log)
 }
 
 // replay reads from the log's start to the end it had at the beginning: nobody else appends while the shard loads. A
 // record that cannot be understood is logged and passed over: losing one group is better than losing all.
-func (s *shard) replay(epoch kafka.LeaderEpoch, m *group.Machine, log Log) (records int, err error) {
+func (s *shard) replay(loaded chan struct{}, m *group.Machine, log Log) (records int, err error) {
 	var buffer []byte
 	var it record.Iterator
 	from, end := log.LogStart(), log.LogEnd()
 	for from < end {
-		if !s.stillLoads(epoch) {
+		if !s.stillLoads(loaded) {
 			return records, nil // install will drop it
 		}
 		if buffer, err = log.Read(buffer[:0], from, loadBytes); err != nil {
@@ -88,7 +82,7 @@ func (s *shard) replay(epoch kafka.LeaderEpoch, m *group.Machine, log Log) (reco
 				r := it.Record()
 				records++
 				if err := m.Replay(r.Key, r.Value); err != nil {
-					s.g.o.Logger.Error("group record is not understood and passed over", "topic", OffsetsTopic, "partition", s.p,
+					s.g.o.Logger.Error("group record is not understood and passed over", "topic", kafka.OffsetsTopic, "partition", s.p,
 						"offset", b.BaseOffset()+kafka.Offset(r.OffsetDelta), "error", err)
 				}
 			}

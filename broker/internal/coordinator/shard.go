@@ -216,11 +216,16 @@ func (s *shard) append(tickets []uint64, limit int) {
 	}
 }
 
-// lead starts loading, unless the shard already leads with that epoch.
+// lead starts loading, unless the shard already leads with that epoch, or with the one before: then nobody else can have
+// led in between, and what was loaded still holds. Each start of a broker is such a step (BROKER 7).
 func (s *shard) lead(epoch kafka.LeaderEpoch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed || s.mu.state != absent && epoch <= s.mu.epoch {
+		return
+	}
+	if (s.mu.state == loading || s.mu.state == active) && epoch == s.mu.epoch+1 {
+		s.mu.epoch = epoch
 		return
 	}
 	wasActive := s.resignLocked()
@@ -229,10 +234,10 @@ func (s *shard) lead(epoch kafka.LeaderEpoch) {
 	s.g.running.Add(1)
 	if wasActive {
 		// What the machine before still appends must be in the log before it is read.
-		s.queueLocked(message{run: func(s *shard, _ group.Now) { go s.load(epoch, loaded) }})
+		s.queueLocked(message{run: func(s *shard, _ group.Now) { go s.load(loaded) }})
 		return
 	}
-	go s.load(epoch, loaded)
+	go s.load(loaded)
 }
 
 // loading gives a channel that is closed when no load is under way.
@@ -280,12 +285,23 @@ func (s *shard) close() {
 	s.mu.Unlock()
 }
 
-// install makes a loaded machine the shard's, unless leadership has changed meanwhile; a nil machine means that it could
-// not be loaded.
-func (s *shard) install(epoch kafka.LeaderEpoch, m *group.Machine, log Log) {
+// stillLoads reports whether a load, which its channel stands for, is the one that the shard waits for.
+func (s *shard) stillLoads(loaded chan struct{}) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.closed || s.mu.state != loading || s.mu.epoch != epoch {
+	return s.stillLoadsLocked(loaded)
+}
+
+func (s *shard) stillLoadsLocked(loaded chan struct{}) bool {
+	return !s.mu.closed && s.mu.state == loading && s.mu.loaded == loaded
+}
+
+// install makes a loaded machine the shard's, unless leadership has changed meanwhile; a nil machine means that it could
+// not be loaded.
+func (s *shard) install(loaded chan struct{}, m *group.Machine, log Log) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stillLoadsLocked(loaded) {
 		return
 	}
 	if m == nil {
