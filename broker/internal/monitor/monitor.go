@@ -7,12 +7,11 @@
 //	/debug/pprof/mutex?rate=100&seconds=10    every 100th contended lock
 //	/debug/pprof/block?rate=1000000&seconds=10    one sample for each millisecond blocked
 //
-// The rates are the process's: while one such request runs, others of its kind are refused with 409. Start begins the
-// server's goroutines, Shutdown ends them; they block on sockets only.
+// The rates are the process's: while one such request runs, others of its kind are refused with 409. New begins the
+// server's goroutines, Close ends them; they block on sockets only.
 package monitor
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,91 +21,101 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Options is what the monitor tells of.
+// Options is what the server tells of.
 type Options struct {
+	Addr     string // HOST:PORT to listen on; port 0 picks a free one
 	Registry *prometheus.Registry
-	// Healthy and Ready say what is wrong, or nil. Not healthy means that a restart may help (a log folder has failed),
-	// not ready that clients are not served (starting, stopping).
-	Healthy, Ready func() error
-	Logger         *slog.Logger
+	Logger   *slog.Logger
 }
 
-// Monitor is the HTTP server.
-type Monitor struct {
-	o      Options
-	server *http.Server
-	done   chan struct{}
-	block  profileRate
-	mutex  profileRate
+// Server is the HTTP server.
+type Server struct {
+	o        Options
+	listener net.Listener
+	server   *http.Server
+	done     chan struct{}
+	ready    atomic.Bool
+	block    profileRate
+	mutex    profileRate
 }
 
-// New makes a monitor that does not serve yet.
-func New(o Options) *Monitor {
-	m := &Monitor{o: o, done: make(chan struct{}),
-		block: profileRate{set: func(rate int) { runtime.SetBlockProfileRate(rate) }},
+// New listens and serves: healthy at once, ready when SetReady says so.
+func New(o Options) (*Server, error) {
+	l, err := net.Listen("tcp", o.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("admin listener: %w", err)
+	}
+	s := newServer(o)
+	s.listener = l
+	go s.serve()
+	return s, nil
+}
+
+func newServer(o Options) *Server {
+	s := &Server{o: o, done: make(chan struct{}), block: profileRate{set: runtime.SetBlockProfileRate},
 		mutex: profileRate{set: func(rate int) { runtime.SetMutexProfileFraction(rate) }}}
-	m.server = &http.Server{Handler: m.Handler(), ReadHeaderTimeout: 10 * time.Second,
+	s.server = &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)}
-	return m
+	return s
 }
 
-// Handler is the monitor's pages, for a server of one's own.
-func (m *Monitor) Handler() http.Handler {
+func (s *Server) serve() {
+	defer close(s.done)
+	if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		s.o.Logger.Error("the admin listener failed", "address", s.Addr(), "error", err)
+	}
+}
+
+// Addr is the bound address, HOST:PORT.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// SetReady says whether clients are served now.
+func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
+
+// Close ends the server and cuts off requests under way, profiles among them.
+func (s *Server) Close() error {
+	err := s.server.Close()
+	<-s.done
+	return err
+}
+
+// Handler is the server's pages.
+func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", answer(m.o.Healthy))
-	mux.HandleFunc("GET /readyz", answer(m.o.Ready))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.o.Registry, promhttp.HandlerOpts{Registry: m.o.Registry, MaxRequestsInFlight: 4}))
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.o.Registry, promhttp.HandlerOpts{Registry: s.o.Registry, MaxRequestsInFlight: 4}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index) // names the profiles, and serves heap, goroutine, allocs, threadcreate
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
-	mux.Handle("GET /debug/pprof/block", m.block.handler(pprof.Handler("block")))
-	mux.Handle("GET /debug/pprof/mutex", m.mutex.handler(pprof.Handler("mutex")))
+	mux.Handle("GET /debug/pprof/block", s.block.handler(pprof.Handler("block")))
+	mux.Handle("GET /debug/pprof/mutex", s.mutex.handler(pprof.Handler("mutex")))
 	return mux
 }
 
-// answer says ok, or 503 and what is wrong.
-func answer(check func() error) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		if check != nil {
-			if err := check(); err != nil {
-				w.WriteHeader(http.StatusServiceUnavailable)
-				fmt.Fprintln(w, err)
-				return
-			}
-		}
-		fmt.Fprintln(w, "ok")
-	}
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	fmt.Fprintln(w, "ok")
 }
 
-// Start serves on a listener, which Shutdown closes.
-func (m *Monitor) Start(l net.Listener) {
-	go func() {
-		defer close(m.done)
-		if err := m.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			m.o.Logger.Error("the admin listener failed", "address", l.Addr().String(), "error", err)
-		}
-	}()
-}
-
-// Shutdown waits for requests under way, profiles among them, as long as ctx allows, and then cuts them off. Only after
-// Start.
-func (m *Monitor) Shutdown(ctx context.Context) error {
-	err := m.server.Shutdown(ctx)
-	if err != nil {
-		err = errors.Join(err, m.server.Close())
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if !s.ready.Load() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, "not ready: the broker is starting or stopping")
+		return
 	}
-	<-m.done
-	return err
+	fmt.Fprintln(w, "ok")
 }
 
 // profileRate switches the sampling of one of the runtime's two profiles that are off by default.

@@ -1,11 +1,8 @@
 package monitor
 
 import (
-	"context"
-	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,29 +13,29 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func newMonitor(healthy, ready func() error) *Monitor {
+func options() Options {
 	r := prometheus.NewRegistry()
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "tidemark_test_total", Help: "Counts."})
 	r.MustRegister(c)
 	c.Inc()
-	return New(Options{Registry: r, Healthy: healthy, Ready: ready, Logger: slog.New(slog.DiscardHandler)})
+	return Options{Addr: "127.0.0.1:0", Registry: r, Logger: slog.New(slog.DiscardHandler)}
 }
 
-func get(m *Monitor, path string) (int, string) {
+func get(m *Server, path string) (int, string) {
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 	return w.Code, w.Body.String()
 }
 
 func TestPages(t *testing.T) {
-	m := newMonitor(func() error { return nil }, func() error { return errors.New("starting: 3 of 10 partitions recovered") })
+	m := newServer(options())
 	for _, c := range []struct {
 		path string
 		code int
 		want string
 	}{
 		{"/healthz", 200, "ok"},
-		{"/readyz", 503, "3 of 10 partitions"},
+		{"/readyz", 503, "starting or stopping"},
 		{"/metrics", 200, "tidemark_test_total 1"},
 		{"/debug/pprof/", 200, "goroutine"},
 		{"/debug/pprof/goroutine?debug=1", 200, "monitor"},
@@ -51,6 +48,16 @@ func TestPages(t *testing.T) {
 	} {
 		if code, body := get(m, c.path); code != c.code || !strings.Contains(body, c.want) {
 			t.Errorf("%s: %d %.200q, want %d with %q", c.path, code, body, c.code, c.want)
+		}
+	}
+}
+
+func TestReadyWhenTold(t *testing.T) {
+	m := newServer(options())
+	for _, ready := range []bool{true, false} {
+		m.SetReady(ready)
+		if code, _ := get(m, "/readyz"); (code == 200) != ready {
+			t.Errorf("ready %v answers %d", ready, code)
 		}
 	}
 }
@@ -82,12 +89,10 @@ func TestARateHoldsForOneRequest(t *testing.T) {
 
 // A contended mutex shows in a profile taken over the socket.
 func TestMutexProfileOfARunningServer(t *testing.T) {
-	m := newMonitor(nil, nil)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	m, err := New(options())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Start(l)
 	stop := make(chan struct{})
 	var contenders sync.WaitGroup
 	var mu sync.Mutex
@@ -107,7 +112,7 @@ func TestMutexProfileOfARunningServer(t *testing.T) {
 			}
 		})
 	}
-	resp, err := http.Get("http://" + l.Addr().String() + "/debug/pprof/mutex?rate=1&seconds=1")
+	resp, err := http.Get("http://" + m.Addr() + "/debug/pprof/mutex?rate=1&seconds=1")
 	close(stop)
 	contenders.Wait()
 	if err != nil {
@@ -123,7 +128,7 @@ func TestMutexProfileOfARunningServer(t *testing.T) {
 	}
 	resp.Body.Close()
 	http.DefaultClient.CloseIdleConnections()
-	if err := m.Shutdown(context.Background()); err != nil {
+	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
 }
