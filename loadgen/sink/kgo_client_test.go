@@ -167,6 +167,65 @@ func TestFaultsAreFoundExactly(t *testing.T) {
 	}
 }
 
+// TestFaultsAreFoundAtFullRate lets batches of many records be harmed while six partitions fill as fast as they can, and
+// takes the truth from the sink's own arrival log.
+func TestFaultsAreFoundAtFullRate(t *testing.T) {
+	const n = 100000
+	k := start(t, sink.Script{Partitions: 6, KeepBytes: 64 << 20, LogArrivals: true, Faults: []sink.Fault{
+		{Kind: sink.Lose, Batch: 7, Every: 41}, {Kind: sink.Repeat, Batch: 11, Every: 43},
+		{Kind: sink.Swap, Batch: 13, Every: 47}, {Kind: sink.Flip, Batch: 17, Every: 53},
+	}})
+	p := client(t, k, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.ProducerBatchMaxBytes(16<<10), kgo.ProducerLinger(time.Millisecond))
+	l := verify.NewLedger(runID, []string{"t"})
+	check := l.NewChecker("g")
+	var mu sync.Mutex
+	for seq := range uint64(n) {
+		p.Produce(deadline(t), sealed("t", seq, 6), func(r *kgo.Record, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Error(err)
+			}
+			l.Acked(0, 0, r.Partition, kafka.Offset(r.Offset), []uint64{seq})
+		})
+	}
+	if err := p.Flush(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	// A last plain batch for each partition: a batch that waits for its swap would count as lost without it.
+	k.Restart(sink.Script{Partitions: 6, KeepBytes: 64 << 20, LogArrivals: true})
+	produceEach(t, p, l, "t", n, 6, 6)
+	truth := map[sink.Kind]int64{}
+	firstOffset := map[sink.Kind]map[int32]int64{}
+	for _, a := range k.Arrivals() {
+		if a.Harm == sink.Flip {
+			truth[a.Harm]++
+			continue
+		}
+		truth[a.Harm] += int64(a.Records)
+		if firstOffset[a.Harm] == nil {
+			firstOffset[a.Harm] = map[int32]int64{}
+		}
+		if _, seen := firstOffset[a.Harm][a.Partition]; !seen {
+			firstOffset[a.Harm][a.Partition] = int64(a.Offset)
+		}
+	}
+	consume(t, client(t, k, kgo.ConsumeTopics("t")), check, n+6-truth[sink.Lose]+truth[sink.Repeat])
+	v := l.Verification(true, "")
+	if v.Lost != truth[sink.Lose] || v.Duplicated != truth[sink.Repeat] || v.OutOfOrder != truth[sink.Swap] || v.Corrupt != truth[sink.Flip] {
+		t.Errorf("found %+v\ntruth %v", v, truth)
+	}
+	if truth[sink.Lose] == 0 || truth[sink.Flip] == 0 || truth[sink.Swap] == 0 {
+		t.Fatalf("nothing was harmed: %v", truth)
+	}
+	for _, f := range v.Findings {
+		if first := firstOffset[sink.Lose][f.Partition]; f.Kind == verify.Lost && f.Offset < first {
+			t.Errorf("lost %d of partition %d, the first lost batch is at %d", f.Offset, f.Partition, first)
+		}
+	}
+}
+
 func TestErrorsReachTheClient(t *testing.T) {
 	k := start(t, sink.Script{Partitions: 1, Faults: []sink.Fault{{Kind: sink.Refuse, Batch: 2, Every: 3, Code: kafka.MessageTooLarge}}})
 	p := client(t, k, kgo.DisableIdempotentWrite())

@@ -182,7 +182,7 @@ func (c *conn) produceBatches(s *scripted, p *produceRequest, t *topic, index in
 		due := c.sink.due(s, p.now, int(n))
 		harm := Kind("")
 		if len(s.faults) > 0 {
-			if f, hit := c.sink.harm(s, t.name); hit {
+			if f, hit := c.sink.harm(s, t.name, part.swapping()); hit {
 				harm = f.Kind
 				code = p.harmed(f, code)
 			}

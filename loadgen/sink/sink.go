@@ -75,7 +75,8 @@ const (
 	Hangup    Kind = "hangup"    // stored, the connection is closed instead of an answer
 )
 
-// Fault harms the batches that it names.
+// Fault harms the batches that it names. A batch meets one fault at most, and the one that changes places with a swapped
+// batch meets none: Stats and the arrival log have what was done.
 type Fault struct {
 	Kind Kind
 	// Batch is the number of the batch, counted from 1 over all partitions since New or Restart. With Every it is the first
@@ -286,8 +287,9 @@ func (k *Sink) due(s *scripted, now int64, records int) int64 {
 	return s.frozenUntil(at + int64(s.AckDelay))
 }
 
-// harm is the fault that this batch of the topic meets, if any: each fault counts for itself.
-func (k *Sink) harm(s *scripted, topic string) (*armed, bool) {
+// harm is the fault that this batch of the topic meets, if any: each fault counts for itself. An exempt batch is counted
+// and spared.
+func (k *Sink) harm(s *scripted, topic string, exempt bool) (*armed, bool) {
 	var hit *armed
 	for _, f := range s.faults {
 		if f.Topic != "" && f.Topic != topic {
@@ -298,7 +300,7 @@ func (k *Sink) harm(s *scripted, topic string) (*armed, bool) {
 			hit = f
 		}
 	}
-	if hit == nil {
+	if hit == nil || exempt {
 		return nil, false
 	}
 	k.stats.harmed.Lock()

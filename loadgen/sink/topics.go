@@ -159,6 +159,16 @@ func (p *part) append(s *scripted, b record.Batch, harm Kind, now, due int64) (b
 func (p *part) keepLocked(s *scripted, view record.Batch, base kafka.Offset, harm Kind, visible int64) (dropped int) {
 	own := record.Batch(slices.Clone(view))
 	n := kafka.Offset(own.NumRecords())
+	if late := p.mu.swapped; late != nil {
+		p.mu.swapped = nil
+		if harm != Lose && late.end+kafka.Offset(late.batch.NumRecords()) == base {
+			// The two change places: together they fill the same offsets as in their order.
+			p.pushLocked(own, late.end, visible)
+			own, base = late.batch, late.end+n
+		} else { // another connection came between: no exchange
+			p.pushLocked(late.batch, late.end, visible)
+		}
+	}
 	switch harm {
 	case Lose:
 		return 0
@@ -169,22 +179,13 @@ func (p *part) keepLocked(s *scripted, view record.Batch, base kafka.Offset, har
 			own.SealCRC()
 		}
 	case Swap:
-		if p.mu.swapped == nil {
-			p.mu.swapped = &kept{batch: own, end: base}
-			return 0
-		}
-	}
-	if late := p.mu.swapped; late != nil && late.end+kafka.Offset(late.batch.NumRecords()) == base {
-		// The two change places: together they fill the same offsets as in their order.
-		p.mu.swapped = nil
-		p.pushLocked(own, late.end, visible)
-		own, base = late.batch, late.end+n
-		n = kafka.Offset(own.NumRecords())
+		p.mu.swapped = &kept{batch: own, end: base}
+		return 0
 	}
 	p.pushLocked(own, base, visible)
 	if harm == Repeat {
 		p.pushLocked(slices.Clone(own), p.mu.end, visible)
-		p.mu.end += n
+		p.mu.end += kafka.Offset(own.NumRecords())
 	}
 	for p.mu.bytes > s.KeepBytes && len(p.mu.ring) > 1 {
 		p.mu.bytes -= len(p.mu.ring[0].batch)
@@ -207,6 +208,13 @@ func (p *part) pushLocked(own record.Batch, base kafka.Offset, visible int64) {
 	own.SetLeaderEpoch(0)
 	p.mu.ring = append(p.mu.ring, kept{own, base + kafka.Offset(own.NumRecords()), visible})
 	p.mu.bytes += len(own)
+}
+
+// swapping reports whether a batch waits to change places with the next one.
+func (p *part) swapping() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.swapped != nil
 }
 
 // bounds are the first offset that can be fetched and the end of the log.
