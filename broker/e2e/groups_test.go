@@ -1,3 +1,4 @@
+// Package e2e holds black-box tests: real clients against processes of the real binary, a file for each promise.
 package e2e
 
 import (
