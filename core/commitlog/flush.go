@@ -60,7 +60,7 @@ func (l *Log) settle(old *segment) error {
 	if end <= l.RecoveryPoint() {
 		return nil
 	}
-	if l.Config().Preallocate {
+	if l.Config().Preallocate && !old.files[kindLog].dead.Load() { // else it has been removed meanwhile
 		if err := l.trim(old); err != nil {
 			return err
 		}
