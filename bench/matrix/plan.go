@@ -118,6 +118,9 @@ func (b *builder) add(c store.Cell, settings []suites.Setting) {
 	}
 	b.names[c.Name] = true
 	c.WarmupMS = b.suite.WarmUp.Milliseconds()
+	if c.Kind == store.Capacity { // its bytes count from the first on: a long warm-up would leave no window
+		c.WarmupMS = min(c.WarmupMS, c.WindowMS/10)
+	}
 	spec.Question = workload.Question(c.Kind)
 	if c.Kind == store.Latency {
 		spec.SLO = workload.Duration(b.suite.SLO)
