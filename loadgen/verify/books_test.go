@@ -153,6 +153,36 @@ func TestAnEarlyEndTellsLostFromNotYetRead(t *testing.T) {
 	}
 }
 
+func TestPlacesOfRecordsThatDoNotFollowEachOther(t *testing.T) {
+	l := NewLedger(run, []string{"t", "u"})
+	c := l.NewChecker("g")
+	l.Acked(0, 1, 3, 100, []uint64{1, 5, 3})
+	l.Acked(0, 0, 2, 7, []uint64{0, 2})
+	l.Acked(1, 0, 0, -1, []uint64{0})
+	l.Acked(0, 1, 3, 103, []uint64{4})
+	fetched := record(0, 4, 103)
+	fetched.Topic, fetched.Partition = 1, 3
+	c.Check(nil, []driver.Fetched{fetched})
+	v := l.Verification(true, "")
+	want := []result.Finding{
+		{Topic: "u", Partition: 3, Offset: 100, Sequence: 1}, {Topic: "u", Partition: 3, Offset: 101, Sequence: 5},
+		{Topic: "u", Partition: 3, Offset: 102, Sequence: 3}, {Topic: "t", Partition: 2, Offset: 7},
+		{Topic: "t", Partition: 2, Offset: 8, Sequence: 2}, {Topic: "t", Offset: -1, Producer: 1},
+	}
+	if v.Lost != 6 || len(v.Findings) != len(want) {
+		t.Fatalf("%+v", v)
+	}
+	for i, f := range v.Findings {
+		f.Kind, f.Group, f.Text = "", "", ""
+		if f != want[i] {
+			t.Errorf("finding %d is %+v, want %+v", i, f, want[i])
+		}
+	}
+	if v := l.Verification(false, "stopped"); v.Lost != 3 || v.Undelivered != 3 {
+		t.Errorf("%+v", v)
+	}
+}
+
 func TestEachGroupIsHeldToAllRecords(t *testing.T) {
 	l, records := ackedLog(1000)
 	a, b := l.NewChecker("a"), l.NewChecker("b")
@@ -203,9 +233,9 @@ func (c *Checker) producerOrNew() *set {
 
 func TestSetsAgreeWithMaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var s, other set
+		var s, other, runs set
 		var at spans
-		model, second := map[uint64]bool{}, map[uint64]bool{}
+		model, second, third := map[uint64]bool{}, map[uint64]bool{}, map[uint64]bool{}
 		ops := rapid.SliceOfN(rapid.Uint64Range(0, 300), 1, 400).Draw(t, "sequences")
 		base := rapid.SampledFrom([]uint64{0, chunkBits - 150, 5 * chunkBits}).Draw(t, "base")
 		for i, n := range ops {
@@ -217,6 +247,13 @@ func TestSetsAgreeWithMaps(t *testing.T) {
 				t.Fatalf("spans.add(%d) says new %v", seq, got)
 			}
 			model[seq] = true
+			if i%10 == 0 {
+				runs.addRun(seq, int(n))
+				runs.addRun(seq, int(n)) // the second time is no news
+				for k := range n {
+					third[seq+k] = true
+				}
+			}
 			if i%3 == 0 {
 				other.add(seq)
 				second[seq] = true
@@ -231,6 +268,14 @@ func TestSetsAgreeWithMaps(t *testing.T) {
 			if !s.has(seq) {
 				t.Fatalf("%d is gone", seq)
 			}
+		}
+		for seq := range third {
+			if !runs.has(seq) {
+				t.Fatalf("addRun forgot %d", seq)
+			}
+		}
+		if runs.count != int64(len(third)) {
+			t.Fatalf("runs hold %d, want %d", runs.count, len(third))
 		}
 		slices.Sort(want)
 		if !slices.Equal(missing, want) || s.count != int64(len(model)) || at.count != s.count {

@@ -58,16 +58,31 @@ func (l *Ledger) Acked(producer, topic, partition int32, base kafka.Offset, sequ
 		l.mu.producers = append(l.mu.producers, &set{})
 	}
 	s := l.mu.producers[producer]
-	for _, seq := range sequences {
-		s.add(seq)
+	run := ascending(sequences)
+	if run {
+		s.addRun(sequences[0], len(sequences))
+	} else {
+		for _, seq := range sequences {
+			s.add(seq)
+		}
 	}
 	l.mu.acked += int64(len(sequences))
-	l.noteLocked(producer, topic, partition, base, sequences)
+	l.noteLocked(producer, topic, partition, base, sequences, run)
 }
 
-// noteLocked appends to the journal: producer, topic, partition, base, count, first sequence, then the steps to the next
-// ones, all varints.
-func (l *Ledger) noteLocked(producer, topic, partition int32, base kafka.Offset, sequences []uint64) {
+// ascending reports whether the sequences follow each other without gaps.
+func ascending(sequences []uint64) bool {
+	for i, seq := range sequences {
+		if seq != sequences[0]+uint64(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// noteLocked appends to the journal: producer, topic, partition, base, twice the count (plus one where the sequences follow
+// each other), first sequence, then the steps to the next ones where they do not; all varints.
+func (l *Ledger) noteLocked(producer, topic, partition int32, base kafka.Offset, sequences []uint64, run bool) {
 	need := (len(sequences) + 6) * binary.MaxVarintLen64
 	last := len(l.mu.pages) - 1
 	if last < 0 || len(l.mu.pages[last])+need > cap(l.mu.pages[last]) {
@@ -89,7 +104,13 @@ func (l *Ledger) noteLocked(producer, topic, partition int32, base kafka.Offset,
 	b = binary.AppendUvarint(b, uint64(uint32(topic)))
 	b = binary.AppendUvarint(b, uint64(uint32(partition)))
 	b = binary.AppendVarint(b, int64(base))
-	b = binary.AppendUvarint(b, uint64(len(sequences)))
+	count := uint64(len(sequences)) << 1
+	if run {
+		b = binary.AppendUvarint(b, count|1)
+		sequences = sequences[:1]
+	} else {
+		b = binary.AppendUvarint(b, count)
+	}
 	previous := uint64(0)
 	for _, seq := range sequences {
 		b = binary.AppendVarint(b, int64(seq-previous))
@@ -123,8 +144,13 @@ func (l *Ledger) eachNoteLocked(fn func(p place)) {
 			p := place{producer: int32(uvarint()), topic: int32(uvarint()), partition: int32(uvarint())}
 			base := varint()
 			count := uvarint()
-			for i := range count {
-				p.sequence += uint64(varint())
+			run := count&1 == 1
+			for i := range count >> 1 {
+				if i == 0 || !run {
+					p.sequence += uint64(varint())
+				} else {
+					p.sequence++
+				}
 				p.offset = base
 				if base >= 0 {
 					p.offset = base + int64(i)

@@ -56,6 +56,35 @@ func (s *set) add(seq uint64) bool {
 	return true
 }
 
+// addRun adds n sequences that follow each other, a word of the bitmap at a time.
+func (s *set) addRun(first uint64, n int) {
+	for n > 0 {
+		left := min(uint64(n), 64-first%64)
+		if left < 64 || !s.addWord(first) {
+			for i := range left {
+				s.add(first + i)
+			}
+		}
+		first, n = first+left, n-int(left)
+	}
+}
+
+// addWord adds the 64 sequences of an empty word in a stretch that has its bitmap; false where that is not the case.
+func (s *set) addWord(first uint64) bool {
+	i := first / chunkBits
+	if i >= uint64(len(s.chunks)) {
+		return false
+	}
+	c := &s.chunks[i]
+	if c.bits == nil || c.count+64 >= chunkBits || c.bits[first%chunkBits/64] != 0 {
+		return false
+	}
+	c.bits[first%chunkBits/64] = ^uint64(0)
+	c.count += 64
+	s.count += 64
+	return true
+}
+
 func (s *set) has(seq uint64) bool {
 	n := seq / chunkBits
 	if n >= uint64(len(s.chunks)) {

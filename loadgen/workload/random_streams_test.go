@@ -32,8 +32,15 @@ func chiSquareP(counts []int64, shares []float64) float64 {
 }
 
 func TestZipfIsExactForAnyExponent(t *testing.T) {
+	draws := 500000
+	if testing.Short() {
+		draws = 50000
+	}
+	if NewKeySpace(Keys{Kind: KeysZipf, N: 1, S: 1.1}).Picker(7, 0).Next() != 0 {
+		t.Error("one key is not always that key")
+	}
 	for _, s := range []float64{0, 0.5, 0.99, 1, 1.1, 2.5} {
-		for _, n := range []int{1, 2, 1000, 4096} {
+		for _, n := range []int{2, 1000, 4096} {
 			k := Keys{Kind: KeysZipf, N: n, S: s}
 			shares, sum := make([]float64, n), 0.0
 			for i := range shares {
@@ -47,12 +54,9 @@ func TestZipfIsExactForAnyExponent(t *testing.T) {
 			space := NewKeySpace(k)
 			for producer := range int32(4) {
 				p := space.Picker(7, producer)
-				for range 500000 {
+				for range draws {
 					counts[p.Next()]++
 				}
-			}
-			if n == 1 {
-				continue
 			}
 			if p := chiSquareP(counts, shares); p < 1e-4 {
 				t.Errorf("zipf(%d, %v): chi-square p = %v", n, s, p)
@@ -119,7 +123,11 @@ func TestStreamsDifferAndDependOnNothingElse(t *testing.T) {
 // TestProducersGapsAreUncorrelated would fail with fastrand seeded by producer number: first draws then follow each
 // other. Both the first gap over many producers and whole series of pairs are looked at.
 func TestProducersGapsAreUncorrelated(t *testing.T) {
-	const producers, gaps = 64, 4096
+	const producers = 64
+	gaps := 4096
+	if testing.Short() {
+		gaps = 512
+	}
 	series := make([][]float64, producers)
 	for p := range series {
 		s := NewStream(1, int32(p), ForArrivals)
@@ -127,7 +135,7 @@ func TestProducersGapsAreUncorrelated(t *testing.T) {
 			series[p] = append(series[p], s.Exponential())
 		}
 	}
-	bound := 5 / math.Sqrt(gaps) // five standard deviations, 2016 pairs
+	bound := 5 / math.Sqrt(float64(gaps)) // five standard deviations, 2016 pairs
 	for a := range series {
 		for b := range a {
 			if r := stat.Correlation(series[a], series[b], nil); math.Abs(r) > bound {
