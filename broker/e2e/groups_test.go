@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/tidemark/tidemark/broker/proc"
 )
@@ -149,4 +151,47 @@ func TestConsumersGoOnAfterKill(t *testing.T) {
 	if len(seen) != 60 {
 		t.Errorf("%d records after the restart, want the 60 that were not committed", len(seen))
 	}
+}
+
+// TestStopDoesNotWaitForARebalance: a member's JoinGroup waits for another member, for five minutes if need be; a clean
+// stop ends it at once.
+func TestStopDoesNotWaitForARebalance(t *testing.T) {
+	b, _ := startBroker(t, t.TempDir())
+	join := func(c *kgo.Client) (*kmsg.JoinGroupResponse, error) {
+		req := kmsg.NewPtrJoinGroupRequest()
+		req.Version, req.Group, req.ProtocolType = 3, "g", "consumer"
+		req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 300_000, 300_000
+		req.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range"}}
+		return req.RequestWith(t.Context(), c)
+	}
+	oldest := kgo.MaxVersions(kversion.V1_0_0()) // no MEMBER_ID_REQUIRED
+	if r, err := join(newClient(t, b, oldest)); err != nil || r.ErrorCode != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	parked := make(chan struct{})
+	go func() {
+		defer close(parked)
+		_, _ = join(newClient(t, b, oldest, kgo.RequestRetries(0)))
+	}()
+	admin := kadm.NewClient(newClient(t, b))
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		d, err := admin.DescribeGroups(t.Context(), "g")
+		if err == nil && d["g"].State == "PreparingRebalance" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- b.Stop() }()
+	select {
+	case err := <-stopped:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the broker waits for the rebalance")
+	}
+	<-parked
 }
