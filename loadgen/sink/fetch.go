@@ -2,6 +2,7 @@ package sink
 
 import (
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -119,26 +120,29 @@ func (p *part) read(from kafka.Offset, limit int, atLeastOne bool, horizon int64
 		return kafka.OffsetOutOfRange, 0
 	}
 	ring := p.mu.ring
-	low, high := 0, len(ring)
-	for low < high {
-		if mid := (low + high) / 2; ring[mid].end <= from {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	into.RecordBatches = []byte{}
-	for i := low; i < len(ring); i++ {
-		b := &ring[i]
+	low := sort.Search(len(ring), func(i int) bool { return ring[i].end > from })
+	total, high := 0, low
+	for ; high < len(ring); high++ {
+		b := &ring[high]
 		if b.visible > horizon {
 			later = b.visible
 			break
 		}
-		n := len(into.RecordBatches)
-		if n+len(b.batch) > limit && (n > 0 || !atLeastOne) {
+		if total+len(b.batch) > limit && (total > 0 || !atLeastOne) {
 			break
 		}
-		into.RecordBatches = append(into.RecordBatches, b.batch...)
+		total += len(b.batch)
+	}
+	switch high - low {
+	case 0:
+		into.RecordBatches = []byte{}
+	case 1:
+		into.RecordBatches = ring[low].batch // never changed once it is in the ring
+	default:
+		into.RecordBatches = make([]byte, 0, total)
+		for _, b := range ring[low:high] {
+			into.RecordBatches = append(into.RecordBatches, b.batch...)
+		}
 	}
 	if len(into.RecordBatches) == 0 && len(p.mu.waiting) < maxWaiting {
 		p.mu.waiting = append(p.mu.waiting, wake)
