@@ -57,7 +57,7 @@ func Commands() []*cobra.Command {
   tidemark bench compare run-20261129-221500 run-20261130-101500`,
 	}
 	bench.AddCommand(runCommand(), planCommand(), reportCommand(), compareCommand(), gateCommand())
-	return []*cobra.Command{bench, hostCommand()}
+	return []*cobra.Command{usageErrors(bench), usageErrors(hostCommand())}
 }
 
 // signalContext ends at SIGINT and SIGTERM; a second signal has its usual effect, and the children die with us.
@@ -85,6 +85,20 @@ func isTerminal(w io.Writer) bool {
 
 // errInvalidRuns says that a bench holds runs whose numbers mean nothing.
 var errInvalidRuns = errors.New("the bench holds invalid runs: data was lost or damaged, or a process died; see the report")
+
+// errNothingCounts says that not one run may be compared with anything.
+var errNothingCounts = errors.New("not one run counts: each was saturated, limited by the generator or cut short; see the reasons above, and try on a host that is idle")
+
+// usageErrors makes wrong flags and arguments end with the exit code of a usage error.
+func usageErrors(cmd *cobra.Command) *cobra.Command {
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return failWith(exitUsage, err) })
+	for _, c := range append(cmd.Commands(), cmd) {
+		if check := c.Args; check != nil {
+			c.Args = func(c *cobra.Command, args []string) error { return failWith(exitUsage, check(c, args)) }
+		}
+	}
+	return cmd
+}
 
 func mib(bytes int64) string {
 	if bytes >= 1<<30 {

@@ -57,3 +57,14 @@ func TestHostPrintsFingerprintAndCeilings(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestWrongFlagsAndArgumentsAreUsageErrors(t *testing.T) {
+	for _, args := range [][]string{
+		{"bench", "plan"}, {"bench", "plan", "a", "b"}, {"bench", "run", "--sed", "7"}, {"bench", "compare", "one"},
+		{"bench", "gate", "a", "b", "--max-regression", "-5"}, {"bench", "report", "/no/such/run"}, {"host", "extra"},
+	} {
+		if _, err := output(t, args...); exitOf(err) != exitUsage {
+			t.Errorf("%v: %v (exit %d)", args, err, exitOf(err))
+		}
+	}
+}

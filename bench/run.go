@@ -122,7 +122,10 @@ func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer
 // finish analyses a folder, writes its report and prints the summary, which ends with the report's path.
 func finish(dir string, out io.Writer) error {
 	d, err := store.Load(dir)
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrNoRun), errors.Is(err, store.ErrNewer):
+		return failWith(exitUsage, err)
+	case err != nil:
 		return failWith(exitFailure, err)
 	}
 	a := gate.Analyse(d)
@@ -132,6 +135,9 @@ func finish(dir string, out io.Writer) error {
 	printSummary(out, d, a)
 	if a.Counts.CellsInvalid+a.Counts.CellsFailed > 0 {
 		return failWith(exitInvalid, errInvalidRuns)
+	}
+	if countedRuns(d) == 0 {
+		return failWith(exitInvalid, errNothingCounts)
 	}
 	return nil
 }

@@ -30,6 +30,9 @@ func printSummary(w io.Writer, d *store.Data, a *gate.Analysis) {
 	n := a.Counts
 	fmt.Fprintf(w, "not counted: %s saturated, %d generator-limited, %d throttled, %d invalid, %d failed    lost %d duplicated %d out of order %d corrupt %d%s\n",
 		plural(n.CellsSaturated, "cell"), n.CellsGeneratorLimited, n.CellsThrottled, n.CellsInvalid, n.CellsFailed, n.Lost, n.Duplicated, n.OutOfOrder, n.Corrupt, unverified(n))
+	if brackets := countedRuns(d) < len(d.Runs); brackets {
+		fmt.Fprintln(w, "in brackets: of runs that do not count, for what stands beside them")
+	}
 	fmt.Fprintf(w, "again   %s\n", strings.Join(d.Plan.Command, " "))
 	fmt.Fprintf(w, "report  %s\n", filepath.Join(d.Dir, "report.html"))
 }
@@ -70,12 +73,33 @@ func printNoise(w io.Writer, a *gate.Analysis) {
 	fmt.Fprintf(w, "noise, one run, 95%%:  %s   (%d degrees of freedom)\n", strings.Join(parts, "   "), df)
 }
 
-func estimate(a *gate.Analysis, cell int, metric string) string {
-	e, ok := a.Estimate(cell, metric)
-	if !ok {
-		return "-"
+// estimate is a cell's value over the runs that count; where none does, the median of those that do not stands in
+// brackets.
+func estimate(d *store.Data, a *gate.Analysis, cell int, metric string) string {
+	if e, ok := a.Estimate(cell, metric); ok {
+		return figure(e.Estimate.Value)
 	}
-	return figure(e.Estimate.Value)
+	if v := stats.Median(uncounted(d, cell, metric)); !math.IsNaN(v) {
+		return "(" + figure(v) + ")"
+	}
+	return "-"
+}
+
+// uncounted lists a metric's values in the runs that do not count and yet have a result.
+func uncounted(d *store.Data, cell int, metric string) (values []float64) {
+	m, ok := store.MetricNamed(metric)
+	if !ok || m.Kind != "" && m.Kind != d.Cell(cell).Kind {
+		return nil
+	}
+	for _, r := range d.RunsOf(cell) {
+		if r.Result == nil || r.Countable() || r.Status == store.Invalid {
+			continue
+		}
+		if v, ok := m.Value(r); ok {
+			values = append(values, v)
+		}
+	}
+	return values
 }
 
 // figure prints three digits that matter.
@@ -118,6 +142,16 @@ func counted(d *store.Data, cell int) string {
 	return fmt.Sprintf("n=%d", n)
 }
 
+func countedRuns(d *store.Data) int {
+	n := 0
+	for _, r := range d.Runs {
+		if r.Countable() {
+			n++
+		}
+	}
+	return n
+}
+
 func cellsOf(d *store.Data, role store.Role) []*store.Cell {
 	var out []*store.Cell
 	for i := range d.Plan.Cells {
@@ -157,8 +191,8 @@ func printAxes(w io.Writer, d *store.Data, a *gate.Analysis) {
 		if c.Role == store.Baseline {
 			change = ""
 		}
-		t.row(name, counted(d, c.Number), estimate(a, c.Number, "ack p99"), change, estimate(a, c.Number, "delivery p99"),
-			estimate(a, c.Number, "CPU per GB"), verdictOf(d, a, c, metric))
+		t.row(name, counted(d, c.Number), estimate(d, a, c.Number, "ack p99"), change, estimate(d, a, c.Number, "delivery p99"),
+			estimate(d, a, c.Number, "CPU per GB"), verdictOf(d, a, c, metric))
 	}
 	t.print(w)
 }
@@ -199,22 +233,11 @@ func whyNotCounted(d *store.Data, cell int) string {
 
 // atLeast is the estimate, or where the generator was the limit the median of what it got, marked as a lower bound.
 func atLeast(d *store.Data, a *gate.Analysis, cell int, metric string) string {
-	m, known := store.MetricNamed(metric)
-	if _, ok := a.Estimate(cell, metric); ok || !known {
-		return estimate(a, cell, metric)
+	text := estimate(d, a, cell, metric)
+	if inner, ok := strings.CutPrefix(text, "("); ok && whyNotCounted(d, cell) == string(store.GeneratorLimited) {
+		return ">= " + strings.TrimSuffix(inner, ")")
 	}
-	var values []float64
-	for _, r := range d.RunsOf(cell) {
-		if r.Status == store.GeneratorLimited && r.Result != nil {
-			if v, ok := m.Value(r); ok {
-				values = append(values, v)
-			}
-		}
-	}
-	if len(values) == 0 {
-		return "-"
-	}
-	return ">= " + figure(stats.Median(values))
+	return text
 }
 
 // marksOf lists the marks that all runs of a cell carry: why there is no ratio.
@@ -244,8 +267,8 @@ func printLadder(w io.Writer, d *store.Data, a *gate.Analysis) {
 		if runs := d.RunsOf(c.Number); len(runs) > 0 {
 			rate = grouped(runs[0].Rate)
 		}
-		t.row("  "+strings.TrimPrefix(c.Name, "load "), counted(d, c.Number), rate, estimate(a, c.Number, "ack p50"), estimate(a, c.Number, "ack p99"),
-			estimate(a, c.Number, "ack p99.9"), estimate(a, c.Number, "delivery p99"), estimate(a, c.Number, "CPU per GB"), whyNotCounted(d, c.Number))
+		t.row("  "+strings.TrimPrefix(c.Name, "load "), counted(d, c.Number), rate, estimate(d, a, c.Number, "ack p50"), estimate(d, a, c.Number, "ack p99"),
+			estimate(d, a, c.Number, "ack p99.9"), estimate(d, a, c.Number, "delivery p99"), estimate(d, a, c.Number, "CPU per GB"), whyNotCounted(d, c.Number))
 	}
 	t.print(w)
 }
@@ -274,7 +297,7 @@ func printCapacity(w io.Writer, d *store.Data, a *gate.Analysis) {
 		if verdict == "" {
 			verdict = marksOf(d, c.Number)
 		}
-		t.row(name, counted(d, c.Number), atLeast(d, a, c.Number, "records"), atLeast(d, a, c.Number, "throughput"), change, estimate(a, c.Number, "CPU per GB"), verdict)
+		t.row(name, counted(d, c.Number), atLeast(d, a, c.Number, "records"), atLeast(d, a, c.Number, "throughput"), change, estimate(d, a, c.Number, "CPU per GB"), verdict)
 	}
 	t.print(w)
 }
