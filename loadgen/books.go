@@ -42,6 +42,7 @@ type book struct {
 		spare   [numClocks]*hdrhistogram.Histogram
 		seconds []second
 		ends    counts
+		closed  bool // no more acks are entered
 	}
 }
 
@@ -79,10 +80,21 @@ func (b *book) secondLocked(nanos int64) *second {
 	return &b.mu.seconds[i]
 }
 
+// close ends the entering of acks. What pacers had accepted stays entered until the last of them ends, or acks could be
+// more than the records accepted.
+func (b *book) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.closed = true
+}
+
 // acked enters an ack.
 func (b *book) acked(a *driver.Ack) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.mu.closed {
+		return
+	}
 	n := int64(len(a.Seqs))
 	c := &b.mu.ends
 	c.allEnded += n

@@ -28,6 +28,10 @@ import (
 // contactTimeout is how long the first contact with the cluster, and each of its administrative requests, may take.
 const contactTimeout = 10 * time.Second
 
+// dropTimeout is how long the deletion of the run's topics may take: the result stands by then, and a target that is
+// frozen at the end of its run must not hold up the next.
+const dropTimeout = 3 * time.Second
+
 // prepare reaches the target, sees to the topics and makes the clients.
 func (r *run) prepare(ctx context.Context) error {
 	if err := r.checkAddresses(ctx); err != nil {
@@ -237,7 +241,7 @@ func (r *run) dropTopics() {
 		t.Topic = &name
 		req.Topics = append(req.Topics, t)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), contactTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), dropTimeout)
 	defer cancel()
 	if _, err := r.askController(ctx, req); err != nil {
 		r.o.Logger.Warn("the run's topics were not deleted", "topics", r.made, "error", err)

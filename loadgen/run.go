@@ -146,6 +146,7 @@ func (r *run) makeBooks() {
 
 func (r *run) bookFor(i int) *book { return r.books[i%len(r.books)] }
 
+// stopped reports whether the run was ended early. At the window's end a pacer still offers what was intended inside.
 func (r *run) stopped() bool { return r.stop.Load() }
 
 // spend takes bytes from --max-bytes; where they are not left it ends the run.
@@ -170,8 +171,8 @@ func (r *run) end(by string) {
 				r.window.end.Store(max(now, r.window.start))
 			}
 			r.window.inTime.Store(min(r.window.inTime.Load(), now+r.inTimeAllowance()))
+			r.stop.Store(true)
 		}
-		r.stop.Store(true)
 		if r.stopEarly != nil {
 			r.stopEarly()
 		}
@@ -260,7 +261,7 @@ func (r *run) takeStats() (produced, fetched driver.Stats) {
 	return produced, fetched
 }
 
-// flush waits for the answers to what was accepted, as long as the drain allows, and closes the producers, which frees
+// flush waits until everything was offered and answered, as long as the drain allows, and closes the producers, which frees
 // pacers that still wait for room.
 func (r *run) flush(ctx context.Context, pacersDone <-chan struct{}) {
 	from := time.Now()
@@ -270,12 +271,19 @@ func (r *run) flush(ctx context.Context, pacersDone <-chan struct{}) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), allowed)
 	defer cancel()
+	select {
+	case <-pacersDone:
+	case <-ctx.Done():
+	}
 	var wg sync.WaitGroup
 	for _, p := range r.pacers {
 		wg.Go(func() { _ = p.producer.Flush(ctx) })
 	}
 	wg.Wait()
 	r.drained = time.Since(from)
+	for _, b := range r.books {
+		b.close() // what has no answer now is unanswered, whatever closing the clients says
+	}
 	for _, p := range r.pacers {
 		_ = p.producer.Close()
 	}

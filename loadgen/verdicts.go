@@ -99,7 +99,7 @@ func (r *run) judgeGenerator(res *result.Result) {
 		p, _ := pacer.At(99)
 		a, shown := ack.At(99)
 		if shown && !p.Censored && float64(p.Nanos) > float64(a.Nanos)/10 && p.Nanos > 0 {
-			limited(float64(p.Nanos), float64(a.Nanos)/10, "ns", "the pacer's p99 of %s is more than a tenth of the ack p99 of %s", milliseconds(p.Nanos), milliseconds(a.Nanos))
+			limited(float64(p.Nanos), float64(a.Nanos)/10, "ns", "the pacer's p99 of %s ms is more than a tenth of the ack p99 of %s ms", milliseconds(p.Nanos), milliseconds(a.Nanos))
 		}
 	}
 	if share := float64(g.RunQueueNanos) / 1e9 / g.Seconds; share > 0.05 {

@@ -130,6 +130,8 @@ func (b *batch) seal(codecs *compress.Codecs, codec compress.Codec, level int, i
 		binary.BigEndian.PutUint64(h[35:], uint64(b.lastMS))
 		binary.BigEndian.PutUint32(h[57:], uint32(b.n))
 		b.sealed = true
+	} else if id < 0 {
+		return nil // nothing in it has changed
 	}
 	if id < 0 {
 		record.Batch(b.wire).SetProducer(-1, -1, -1)

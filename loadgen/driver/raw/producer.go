@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark/tidemark/core/clock"
+	"github.com/tidemark/tidemark/core/compress"
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/record"
 	"github.com/tidemark/tidemark/loadgen/driver"
@@ -188,6 +189,11 @@ func (p *Producer) appendLocked(r *driver.Record, now, nowMS int64) (nd *node, o
 		pt.open = nil
 		pt.queue.push(b)
 		p.readyLocked(pt)
+		if p.d.cfg.Codec == compress.None && !p.d.cfg.Idempotence {
+			// Its bytes are in the core's cache now; when its turn comes to be sent they may be megabytes away, and the
+			// CRC then takes as long as the copy.
+			_ = b.seal(nil, compress.None, 0, -1, -1)
+		}
 		b, nd = nil, pt.node
 	}
 	if b == nil {

@@ -1,0 +1,160 @@
+package loadgen
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/loadgen/result"
+	"github.com/tidemark/tidemark/loadgen/sink"
+	"github.com/tidemark/tidemark/loadgen/workload"
+)
+
+// tidemark runs the command as a shell would, in a folder of its own.
+func tidemark(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	root := &cobra.Command{Use: "tidemark", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(Commands()...)
+	var out, errs bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	root.SetArgs(args)
+	err = root.ExecuteContext(t.Context())
+	return out.String(), errs.String(), err
+}
+
+func TestRefusalsAreOneLineAndLeaveNothing(t *testing.T) {
+	to := target(t, sink.Script{})
+	to.Create("there", 2)
+	denied := target(t, sink.Script{RefuseTopics: kafka.TopicAuthorizationFailed})
+	b := []string{"load", "--bootstrap", to.Addr(), "--window", "100ms", "--warm-up", "0s"}
+	blocked := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "w.yaml")
+	if err := os.WriteFile(file, []byte("rate: 100\nlingr: 5ms\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		exit int
+		says string
+	}{
+		{"no cluster", []string{"load"}, exitUsage, "--bootstrap"},
+		{"no port", []string{"load", "--bootstrap", "localhost"}, exitUsage, "HOST:PORT"},
+		{"nobody there", []string{"load", "--bootstrap", "127.0.0.1:1"}, exitFailure, "refused"},
+		{"another host", []string{"load", "--bootstrap", "192.0.2.1:9092"}, exitUsage, "--yes"},
+		{"rate 0", append(b, "--rate", "0"), exitUsage, "rate"},
+		{"rate and max", append(b, "--rate", "5", "--max"), exitUsage, "exclude"},
+		{"typing error", []string{"load", "--workload", file, "--bootstrap", to.Addr()}, exitUsage, `"linger"`},
+		{"unknown flag", append(b, "--lingr", "5ms"), exitUsage, "lingr"},
+		{"bad size", append(b, "--record-size", "5 elephants"), exitUsage, "record-size"},
+		{"no topic", append(b, "--create", "never", "--topic", "nowhere"), exitUsage, "does not exist"},
+		{"topic exists", append(b, "--create", "fresh", "--topic", "there"), exitUsage, "exists"},
+		{"few partitions", append(b, "--create", "never", "--topic", "there", "--partitions", "3"), exitUsage, "2 partitions"},
+		{"not allowed", []string{"load", "--bootstrap", denied.Addr()}, exitFailure, "TOPIC_AUTHORIZATION_FAILED"},
+		{"unwritable", append(b, "--out", filepath.Join(blocked, "out")), exitFailure, "out:"},
+		{"no payload file", append(b, "--payload-file", filepath.Join(blocked, "no")), exitUsage, "payload-file"},
+		{"raw and sticky", append(b, "--groups", "1", "--assignor", "cooperative-sticky"), exitFailure, "driver kgo"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "out")
+			args := c.args
+			if !strings.Contains(strings.Join(args, " "), "--out") {
+				args = append(args[:len(args):len(args)], "--out", dir)
+			}
+			stdout, _, err := tidemark(t, args...)
+			if err == nil || ExitCode(err) != c.exit || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("exit %d, want %d: %v (want %q in it)", ExitCode(err), c.exit, err, c.says)
+			}
+			if stdout != "" {
+				t.Errorf("printed %q", stdout)
+			}
+			if _, err := os.Stat(dir); err == nil {
+				t.Error("the folder was left behind")
+			}
+		})
+	}
+	if n := to.Stats().Records; n != 0 {
+		t.Errorf("%d records were sent", n)
+	}
+}
+
+func TestFlagsAndFileAreOne(t *testing.T) {
+	flags := []string{"--rate", "12345", "--acks", "1", "--linger", "5ms", "--keys", "hot(0.9, 0.1)", "--record-size", "uniform(100B, 2KiB)",
+		"--groups", "3,1", "--idempotence=false", "--compression", "zstd", "--compressibility", "0.75", "--topic-configs", "segment.bytes=1048576"}
+	first, _, err := tidemark(t, append([]string{"load", "--print-workload"}, flags...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "w.yaml")
+	if err := os.WriteFile(file, []byte(first), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second, _, err := tidemark(t, "load", "--print-workload", "--workload", file)
+	if err != nil || second != first {
+		t.Errorf("%v\n%s\n%s", err, first, second)
+	}
+	if second, _, err = tidemark(t, "load", "--print-workload", "--workload", file, "--rate", "7"); err != nil || !strings.Contains(second, "rate: 7") || !strings.Contains(second, "linger: 5ms") {
+		t.Errorf("a flag beside the file: %v\n%s", err, second)
+	}
+	if _, err := workload.Parse(file, []byte(first)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheExamplesRun runs the commands of the help text, as they stand but for address and length.
+func TestTheExamplesRun(t *testing.T) {
+	to := target(t, sink.Script{KeepBytes: 16 << 20})
+	file := filepath.Join(t.TempDir(), "cell.yaml")
+	lines := strings.Split(loadExample, "\n")
+	for i := len(lines) - 1; i >= 0; i-- { // the last one prints the file that another reads
+		line := strings.NewReplacer("127.0.0.1:9092", to.Addr(), "'", "", "cell.yaml", file, "run-1", filepath.Join(t.TempDir(), "run-1")).Replace(strings.TrimSpace(lines[i]))
+		line, redirect, _ := strings.Cut(line, " > ")
+		args := strings.Fields(line)[1:]
+		if redirect == "" {
+			args = append(args, "--window", "300ms", "--warm-up", "100ms", "--no-progress")
+			if !strings.Contains(line, "--out") {
+				args = append(args, "--out", filepath.Join(t.TempDir(), "out"))
+			}
+		}
+		out, _, err := tidemark(t, args...)
+		if code := ExitCode(err); code != 0 && !strings.Contains(err.Error(), result.GeneratorLimited) {
+			t.Errorf("%s: exit %d: %v", line, code, err)
+		}
+		if redirect != "" {
+			if err := os.WriteFile(file, []byte(out), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if !strings.Contains(out, "intended ") || !strings.Contains(out, "an ack meant: ") || !strings.Contains(out, "results in ") {
+			t.Errorf("%s printed\n%s", line, out)
+		}
+	}
+}
+
+func TestOnlyTopicsOfTheRunAreDeleted(t *testing.T) {
+	to := target(t, sink.Script{})
+	to.Create("mine", 6)
+	for _, args := range [][]string{{"--create", "auto", "--topic", "mine"}, {"--prefix", "run"}} {
+		out, _, err := tidemark(t, append([]string{"load", "--bootstrap", to.Addr(), "--rate", "100", "--window", "100ms", "--warm-up", "0s", "--no-progress",
+			"--out", filepath.Join(t.TempDir(), "o")}, args...)...)
+		if out == "" {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := tidemark(t, "load", "--bootstrap", to.Addr(), "--create", "fresh", "--topic", "mine"); ExitCode(err) != exitUsage {
+		t.Errorf("the user's topic is gone: %v", err)
+	}
+	if _, _, err := tidemark(t, "load", "--bootstrap", to.Addr(), "--create", "never", "--topic", "run-0"); ExitCode(err) != exitUsage {
+		t.Errorf("the run's topic is still there: %v", err)
+	}
+}
