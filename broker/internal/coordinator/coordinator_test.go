@@ -68,7 +68,7 @@ func TestGroupSurvivesANewCoordinator(t *testing.T) {
 	})
 }
 
-func closeGroups(t *testing.T, brokers ...*fakeBroker) {
+func closeGroups(t testing.TB, brokers ...*fakeBroker) {
 	t.Helper()
 	for _, b := range brokers {
 		if err := b.Close(context.Background()); err != nil {

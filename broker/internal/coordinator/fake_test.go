@@ -24,6 +24,7 @@ type fakeLog struct {
 	hold     bool
 	refuse   kafka.ErrorCode
 	maxBatch int
+	forget   bool // keep nothing: for benchmarks
 }
 
 func (l *fakeLog) Append(batch []byte, done func(kafka.ErrorCode)) {
@@ -33,7 +34,9 @@ func (l *fakeLog) Append(batch []byte, done func(kafka.ErrorCode)) {
 		b := record.Batch(batch)
 		b.SetBaseOffset(l.end)
 		l.end = b.LastOffset() + 1
-		l.batches = append(l.batches, slices.Clone(b))
+		if !l.forget {
+			l.batches = append(l.batches, slices.Clone(b))
+		}
 	}
 	if l.hold {
 		l.held = append(l.held, func() { done(code) })
@@ -75,7 +78,7 @@ func (l *fakeLog) count() int { l.mu.Lock(); defer l.mu.Unlock(); return len(l.b
 // fakeBroker is a Groups with its logs and its image.
 type fakeBroker struct {
 	*Groups
-	t     *testing.T
+	t     testing.TB
 	logs  map[kafka.Partition]*fakeLog
 	image *metadata.Image
 	open  chan struct{} // Open waits for it, when set
@@ -88,7 +91,7 @@ const (
 	partitions = 5
 )
 
-func newFakeBroker(t *testing.T, logs map[kafka.Partition]*fakeLog) *fakeBroker {
+func newFakeBroker(t testing.TB, logs map[kafka.Partition]*fakeLog) *fakeBroker {
 	t.Helper()
 	b := &fakeBroker{t: t, logs: logs, image: metadata.Empty()}
 	if b.logs == nil {

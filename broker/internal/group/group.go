@@ -90,6 +90,7 @@ type Machine struct {
 	fx        Effects
 	ticket    uint64
 	inFlight  map[uint64]continuation
+	names     map[string]string // while loading: one copy of each topic's name for all its offsets
 }
 
 // New makes a machine with no groups. newID gives a fresh unique text (a UUID) that becomes part of a member id.

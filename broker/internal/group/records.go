@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -89,6 +90,9 @@ func (m *Machine) Replay(key, value []byte) error {
 	if len(key) < 2 {
 		return fmt.Errorf("record key of %d bytes has no version", len(key))
 	}
+	if m.names == nil {
+		m.names = map[string]string{}
+	}
 	switch version := binary.BigEndian.Uint16(key); version {
 	case 0, offsetKeyVersion:
 		return m.replayOffset(key, value)
@@ -100,10 +104,15 @@ func (m *Machine) Replay(key, value []byte) error {
 
 func (m *Machine) replayOffset(key, value []byte) error {
 	var k kmsg.OffsetCommitKey
-	if err := k.ReadFrom(key); err != nil {
+	if err := k.UnsafeReadFrom(key); err != nil { // its strings are views of key: what is kept is cloned
 		return fmt.Errorf("offset commit key: %w", err)
 	}
-	at := offsetKey{k.Topic, k.Partition}
+	topic, ok := m.names[k.Topic]
+	if !ok {
+		topic = strings.Clone(k.Topic)
+		m.names[topic] = topic
+	}
+	at := offsetKey{topic, k.Partition}
 	if value == nil {
 		m.removeOffset(k.Group, at)
 		return nil
@@ -121,6 +130,9 @@ func (m *Machine) replayOffset(key, value []byte) error {
 	}
 	if v.Version == offsetValueExpiresAtMax {
 		o.expireMS = v.ExpireTimestamp
+	}
+	if m.offsets[k.Group] == nil {
+		k.Group = strings.Clone(k.Group)
 	}
 	m.setOffset(k.Group, at, o)
 	return nil
@@ -172,6 +184,7 @@ func (m *Machine) replayGroup(key, value []byte) error {
 
 // Loaded ends the loading: sessions of the members begin, and groups that have only offsets come to be.
 func (m *Machine) Loaded(now Now) {
+	m.names = nil
 	for id := range m.offsets {
 		if m.groups[id] == nil {
 			m.newClassic(id)
