@@ -223,19 +223,24 @@ func (b *builder) complete(c *store.Cell) {
 	}
 }
 
-// SetRate gives a cell the rate of its run and, where the cell's bound of bytes would end the window early, a shorter
-// window; a window under the least that makes sense is an error.
+// leastWindowMS is the shortest window that a bound of bytes may leave.
+const leastWindowMS = 20
+
+// SetRate gives a cell the rate of its run and, where a ladder cell's bound of bytes would end the window early, a
+// shorter warm-up and window; a window that then makes no sense is an error.
 func SetRate(c store.Cell, rate float64) (store.Cell, error) {
 	c.Rate, c.Asked.Rate = rate, rate
 	bytesPerSec := 1.1 * rate * c.Asked.RecordSize.Mean()
 	if c.Role == store.Ladder && c.MaxBytes > 0 && bytesPerSec > 0 {
-		fits := int64(1000*float64(c.MaxBytes)/bytesPerSec) - c.WarmupMS
-		if fits < 100 {
-			return c, fmt.Errorf("cell %q: at %.0f records/s its %d MiB last %d ms, warm-up included: raise the suite's max-bytes",
-				c.Name, rate, c.MaxBytes>>20, fits+c.WarmupMS)
+		fits := int64(1000 * float64(c.MaxBytes) / bytesPerSec)
+		if fits < c.WarmupMS+c.WindowMS {
+			c.WarmupMS = min(c.WarmupMS, fits/5)
+			c.WindowMS = min(c.WindowMS, fits-c.WarmupMS)
 		}
-		c.WindowMS = min(c.WindowMS, fits)
-		c.Asked.Window = workload.Duration(c.WindowMS * 1e6)
+		if c.WindowMS < leastWindowMS {
+			return c, fmt.Errorf("cell %q: at %.0f records/s its %d MiB last %d ms: raise the suite's max-bytes", c.Name, rate, c.MaxBytes>>20, fits)
+		}
+		c.Asked.WarmUp, c.Asked.Window = workload.Duration(c.WarmupMS*1e6), workload.Duration(c.WindowMS*1e6)
 	}
 	return c, c.Asked.Validate()
 }
