@@ -1,0 +1,345 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tidemark/tidemark/bench/gate"
+	"github.com/tidemark/tidemark/bench/stats"
+	"github.com/tidemark/tidemark/bench/store"
+)
+
+// panel is the cells of one axis, drawn in a small frame of their own.
+type panel struct {
+	axis  string
+	cells []*cell
+}
+
+// panels groups the cells that are compared with another by the axis that they change, the strongest effect first.
+func (p *page) panels(kind store.Kind, metric string) []panel {
+	var out []panel
+	for _, c := range p.cells(func(c *store.Cell) bool { return c.Kind == kind && c.Against != 0 }) {
+		var names []string
+		for _, s := range c.Settings {
+			names = append(names, s.Axis)
+		}
+		axis := strings.Join(names, " × ")
+		if axis == "" {
+			axis = "other"
+		}
+		i := slices.IndexFunc(out, func(q panel) bool { return q.axis == axis })
+		if i < 0 {
+			i = len(out)
+			out = append(out, panel{axis: axis})
+		}
+		out[i].cells = append(out[i].cells, c)
+	}
+	strength := func(q panel) float64 {
+		most := -1.0
+		for _, c := range q.cells {
+			if x, ok := p.a.Comparison(c.Number, metric); ok && !math.IsNaN(x.Judgement.Ratio.Value) {
+				most = max(most, math.Abs(math.Log(x.Judgement.Ratio.Value)))
+			}
+		}
+		return most
+	}
+	slices.SortStableFunc(out, func(a, b panel) int {
+		switch x, y := strength(a), strength(b); {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// value is what a cell sets its panel's axis to.
+func (c *cell) value() string {
+	var values []string
+	for _, s := range c.Settings {
+		values = append(values, s.Value)
+	}
+	if len(values) == 0 {
+		return c.Name
+	}
+	return strings.Join(values, " × ")
+}
+
+// forest is the picture of all ratios of one metric.
+func (p *page) forest(kind store.Kind, m store.Metric) *figure {
+	panels := p.panels(kind, m.Name)
+	have := false
+	e := newExtent()
+	limit := 1 + p.d.Plan.Allowance
+	e.positive(1 / limit / 1.02)
+	e.positive(limit * 1.02)
+	var cells []*cell
+	for _, q := range panels {
+		for _, c := range q.cells {
+			cells = append(cells, c)
+			if x, ok := p.a.Comparison(c.Number, m.Name); ok {
+				have = true
+				r := x.Judgement.Ratio
+				for _, v := range []float64{r.Value, r.Low, r.High} {
+					e.positive(min(200, max(0.005, v)))
+				}
+			}
+		}
+	}
+	if !have {
+		return nil
+	}
+	better := "left is better"
+	if m.Direction == stats.HigherIsBetter {
+		better = "right is better"
+	}
+	base := p.d.Cell(cells[0].Against)
+	f := &figure{
+		id:    "axes-" + strings.NewReplacer(" ", "-", ".", "").Replace(string(kind)+"-"+m.Name),
+		title: fmt.Sprintf("%s, ratio to %s: %s", m.Name, short(base.Name, 40), better),
+		caption: p.caption(fmt.Sprintf("Dot and 95%% interval of the ratio, log axis, no unit; small dots are single runs; shaded: within the allowance of %s%%.", number(100*p.d.Plan.Allowance)),
+			p.cell(base.Number).meant(), p.totalRepeats(cells)+" against "+count(len(p.cell(base.Number).counted), "run"), p.noise(m.Name, kind)),
+		height: func(f frame) float64 { return forestHeight(panels, f) },
+		draw:   func(c *canvas, f frame, top float64) { p.drawForest(c, f, top, panels, m, e) },
+		table:  p.forestTable(cells, m),
+	}
+	return f
+}
+
+const (
+	forestRow  = 21.0
+	forestHead = 20.0
+	forestAxis = 34.0
+)
+
+func forestHeight(panels []panel, f frame) float64 {
+	h := forestAxis
+	for _, q := range panels {
+		h += forestHead + forestRow*float64(len(q.cells)) + 8
+		if f.narrow {
+			h += 13 * float64(len(q.cells))
+		}
+	}
+	return h
+}
+
+func (p *page) drawForest(c *canvas, f frame, top float64, panels []panel, m store.Metric, e extent) {
+	left, right := 148.0, f.width-236
+	pad := 16.0
+	if f.narrow {
+		left, right, pad = 96, f.width-18, 10
+	}
+	s := logScale(e, left, right)
+	bottom := top + forestHeight(panels, f) - forestAxis
+	limit := 1 + p.d.Plan.Allowance
+	y := top
+	for _, q := range panels {
+		row := forestRow
+		if f.narrow {
+			row += 13
+		}
+		h := forestHead + row*float64(len(q.cells))
+		c.rect(pad, y, f.width-2*pad, h+2, ` rx="4" class="p-none s-grid" fill="none" stroke="#e9edf1"`)
+		c.rect(s.at(1/limit), y+1, s.at(limit)-s.at(1/limit), h, fill("band"))
+		for _, t := range ratioTicks(s) {
+			c.line(s.at(t), y+1, s.at(t), y+h+1, stroke("grid", 1))
+		}
+		c.line(s.at(1), y+1, s.at(1), y+h+1, stroke("axis", 1.4))
+		c.styled(pad+8, y+14, 11.5, "start", "muted", bold, short(q.axis, int(left/6)))
+		for i, one := range q.cells {
+			p.forestLine(c, f, s, one, m, y+forestHead+row*float64(i)+8, left)
+		}
+		y += h + 8
+	}
+	for _, t := range ratioTicks(s) {
+		c.line(s.at(t), bottom-4, s.at(t), bottom, stroke("axis", 1))
+		c.text(s.at(t), bottom+12, 10.5, "middle", "muted", "×"+tick(t))
+	}
+	c.text((left+right)/2, bottom+27, 10.5, "middle", "muted", "ratio of "+m.Name+" (log)")
+}
+
+func (p *page) forestLine(c *canvas, f frame, s scale, one *cell, m store.Metric, y, left float64) {
+	label := short(one.value(), int(left/6.6))
+	c.text(left-8, y+4, 12, "end", "ink", label)
+	words, figureText := one.state(), ""
+	x, ok := p.a.Comparison(one.Number, m.Name)
+	colour := "muted"
+	if ok {
+		j := x.Judgement
+		r := j.Ratio
+		switch j.Verdict {
+		case stats.Worse:
+			colour = "orange"
+		case stats.Better:
+			colour = "blue"
+		}
+		hint := fmt.Sprintf("%s: %s %s, %s", one.Name, m.Name, ratio(r), j.Words())
+		if !math.IsNaN(r.Low) && !math.IsNaN(r.High) {
+			c.line(s.at(r.Low), y, s.at(r.High), y, stroke(colour, 2))
+			for _, v := range []float64{r.Low, r.High} {
+				c.line(s.at(v), y-4, s.at(v), y+4, stroke(colour, 1.4))
+			}
+		}
+		if len(one.counted) < 6 {
+			if base, ok := p.a.Estimate(x.Against, m.Name); ok {
+				for _, v := range m.Values(p.d, one.Number) {
+					c.mark(0, s.at(v/base.Estimate.Value), y, 2, colour, true, "")
+				}
+			}
+		}
+		c.mark(0, s.at(r.Value), y, 4.2, colour, false, hint)
+		figureText, words = ratio(r), j.Words()
+		if !x.Stands && (j.Verdict == stats.Better || j.Verdict == stats.Worse) {
+			words += ", may be chance"
+		}
+	} else if words == "" {
+		words = "no figure"
+	}
+	if f.narrow {
+		c.text(left, y+17, 10, "start", "muted", strings.TrimSpace(figureText+"  "+short(words, 34)))
+		return
+	}
+	c.text(s.to+12, y+4, 11, "start", "ink", figureText)
+	at := s.to + 12
+	if figureText != "" {
+		at += 114
+	}
+	c.text(at, y+4, 11, "start", colour, short(words, 19))
+}
+
+func (p *page) forestTable(cells []*cell, m store.Metric) string {
+	t := newTable("cell", m.Name+", "+m.Unit, "ratio [95%]", "verdict", "runs")
+	for _, c := range cells {
+		value, r, words := "–", "–", c.state()
+		if e, ok := p.a.Estimate(c.Number, m.Name); ok {
+			value = estimate(e.Estimate, "")
+		}
+		if x, ok := p.a.Comparison(c.Number, m.Name); ok {
+			r, words = ratio(x.Judgement.Ratio), x.Judgement.Words()
+		}
+		t.row(link(cellAddress(c.Number), c.Name), esc(value), esc(r), esc(words), esc(c.repeats()))
+	}
+	return t.html("")
+}
+
+// axes is the section of panels: latency and capacity cells apart.
+func (p *page) axes(b *strings.Builder) {
+	drawn := 0
+	for _, group := range []struct {
+		kind    store.Kind
+		title   string
+		metrics []string
+	}{
+		{store.Latency, "At the fixed rate", []string{"ack p99", "delivery p99", "CPU per GB"}},
+		{store.Capacity, "In a closed loop", []string{"throughput", "CPU per GB"}},
+	} {
+		var figures []*figure
+		for _, name := range group.metrics {
+			if m, ok := store.MetricNamed(name); ok {
+				if f := p.forest(group.kind, m); f != nil {
+					figures = append(figures, f)
+				}
+			}
+		}
+		if len(figures) == 0 {
+			continue
+		}
+		drawn += len(figures)
+		fmt.Fprintf(b, "<h3>%s</h3>\n", esc(group.title))
+		b.WriteString(`<div class="pair">`)
+		for _, f := range figures {
+			b.WriteString(f.render())
+		}
+		b.WriteString("</div>\n")
+	}
+	p.interactions(b)
+	if drawn == 0 {
+		why(b, "no cell that changes a setting has a run that counts yet, so there is nothing to compare with the baseline")
+		return
+	}
+	exploratory, stand := 0, 0
+	for _, c := range p.a.Comparisons {
+		if !c.Primary {
+			exploratory++
+			if c.Stands {
+				stand++
+			}
+		}
+	}
+	if exploratory > 0 {
+		fmt.Fprintf(b, "<p class=\"aside\">Beyond the comparisons named beforehand this run makes %d exploratory ones (%d metrics of every cell); "+
+			"by chance alone about %s of them would stand out at 95%%. %d stand at a false discovery rate of 5%%.</p>\n",
+			exploratory, len(store.Metrics()), number(p.a.ChanceFindings), stand)
+	}
+}
+
+// interactions draws a heat map for each pair of axes that some cells change together.
+func (p *page) interactions(b *strings.Builder) {
+	type pairOf struct{ a, b string }
+	var order []pairOf
+	found := map[pairOf][]gate.Comparison{}
+	for _, x := range p.a.Comparisons {
+		c := p.d.Cell(x.Cell)
+		if len(c.Settings) != 2 || x.Metric.Name != latencyMetric(c) {
+			continue
+		}
+		k := pairOf{c.Settings[0].Axis, c.Settings[1].Axis}
+		if found[k] == nil {
+			order = append(order, k)
+		}
+		found[k] = append(found[k], x)
+	}
+	for i, k := range order {
+		if len(found[k]) < 4 || i >= 6 {
+			continue
+		}
+		var rows, columns []string
+		at := map[[2]string]gate.Comparison{}
+		for _, x := range found[k] {
+			s := p.d.Cell(x.Cell).Settings
+			if !slices.Contains(rows, s[0].Value) {
+				rows = append(rows, s[0].Value)
+			}
+			if !slices.Contains(columns, s[1].Value) {
+				columns = append(columns, s[1].Value)
+			}
+			at[[2]string{s[0].Value, s[1].Value}] = x
+		}
+		f := &figure{
+			title:   fmt.Sprintf("%s against %s: ratio of p99 to the baseline", short(k.a, 30), short(k.b, 30)),
+			caption: p.caption("Ratio of p99 (no unit); bluer is lower, warmer is higher.", p.baselineMeant(), count(len(found[k]), "cell"), ""),
+			height:  func(frame) float64 { return 24*float64(len(rows)) + 30 },
+		}
+		f.draw = func(c *canvas, fr frame, top float64) {
+			left := 96.0
+			w := (fr.width - left - 16) / float64(len(columns))
+			for j, column := range columns {
+				c.text(left+w*(float64(j)+0.5), top+12, 11, "middle", "muted", short(column, int(w/6)))
+			}
+			for r, row := range rows {
+				y := top + 20 + 24*float64(r)
+				c.text(left-8, y+15, 11, "end", "muted", short(row, 14))
+				for j, column := range columns {
+					x, ok := at[[2]string{row, column}]
+					if !ok {
+						continue
+					}
+					v := x.Judgement.Ratio.Value
+					colour := "band"
+					if v > 1+p.d.Plan.Allowance {
+						colour = "hot0"
+					} else if v < 1/(1+p.d.Plan.Allowance) {
+						colour = "cool"
+					}
+					c.rect(left+w*float64(j)+1, y, w-2, 22, fill(colour))
+					c.text(left+w*(float64(j)+0.5), y+15, 11, "middle", "ink", "×"+number(v))
+				}
+			}
+		}
+		b.WriteString(f.render())
+	}
+}
