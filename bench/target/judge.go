@@ -45,7 +45,7 @@ func Judge(c *store.Cell, r *store.Run, alive bool) {
 			set(store.Invalid, "%s", v.Reason)
 		}
 	}
-	checkCounts(r, set)
+	checkCounts(c, r, set)
 	if r.ExitCode != 0 && r.Status != store.Invalid && r.Status != store.Partial && r.Status != store.GeneratorLimited {
 		set(store.Invalid, "the load process ended with exit %d", r.ExitCode)
 	}
@@ -84,7 +84,7 @@ func boundedOnPurpose(c *store.Cell, r *store.Run) bool {
 }
 
 // checkCounts is the bench's own look at what the load process claims.
-func checkCounts(r *store.Run, set func(store.RunStatus, string, ...any)) {
+func checkCounts(c *store.Cell, r *store.Run, set func(store.RunStatus, string, ...any)) {
 	res := r.Result
 	if !res.Valid && !res.Has(result.Invalid) {
 		set(store.Invalid, "the result calls itself invalid")
@@ -96,7 +96,7 @@ func checkCounts(r *store.Run, set func(store.RunStatus, string, ...any)) {
 	if v := res.Verification; v.On && v.Lost+v.Corrupt > 0 && !res.Has(result.Invalid) {
 		set(store.Invalid, "lost %d, corrupt %d", v.Lost, v.Corrupt)
 	}
-	if r.Status != store.Partial && res.Ends.Acked+res.Ends.HandedToSocket == 0 {
+	if (r.Status == store.OK || c.Kind == store.Capacity) && res.Ends.Acked+res.Ends.HandedToSocket == 0 {
 		set(store.Invalid, "not one record of the window was acknowledged")
 	}
 }
