@@ -35,7 +35,6 @@ func (s *scenario) run(t *testing.T, td *datadriven.TestData) string {
 	}}
 	lines := strings.Split(strings.TrimSpace(td.Input), "\n")
 	var results []TopicResult
-	before := d
 	if td.HasArg("validate-only") {
 		d = d.scratch()
 	}
@@ -51,7 +50,7 @@ func (s *scenario) run(t *testing.T, td *datadriven.TestData) string {
 		var id int
 		td.ScanArgs(t, "id", &id)
 		epoch := decideRegister(d, metadata.Broker{ID: kafka.BrokerID(id), Fenced: td.HasArg("fenced")})
-		s.image = d.image
+		s.image = committed(t, s.image, d)
 		return fmt.Sprintf("broker epoch %d\n", epoch)
 	case "create":
 		results = decideCreate(d, parseTopics(t, lines))
@@ -82,7 +81,9 @@ func (s *scenario) run(t *testing.T, td *datadriven.TestData) string {
 	default:
 		t.Fatalf("unknown command %s", td.Cmd)
 	}
-	s.image = before.image
+	if !td.HasArg("validate-only") {
+		s.image = committed(t, s.image, d)
+	}
 	var b strings.Builder
 	for _, r := range results {
 		if r.Err != kafka.None {
@@ -96,6 +97,20 @@ func (s *scenario) run(t *testing.T, td *datadriven.TestData) string {
 		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+// committed is the image that the entries of a decision make.
+func committed(t *testing.T, m *metadata.Image, d *decision) *metadata.Image {
+	for _, data := range d.entries() {
+		records, err := decodeEntry(nil, data)
+		if err == nil {
+			m, _, err = m.Apply(records, m.Offset)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
 }
 
 // parseTopics reads lines "NAME partitions=N factor=N assign=1,2;2,1 key=value...".

@@ -25,12 +25,12 @@ type Delta struct {
 	Brokers bool           // some registration changed
 }
 
-// builder is one Apply under way. Nodes and topics that it made itself are changed in place.
+// builder is one Apply under way. Nodes and topics that it made itself are changed in place: those of the trie carry its
+// edit, those of the topics stand as New in the delta.
 type builder struct {
 	*Image
 	edit    *edit
-	mine    map[kafka.TopicID]*Topic // made by this builder
-	changed map[kafka.TopicID]int    // place in delta.Topics
+	changed map[kafka.TopicID]int // place in delta.Topics
 	configs map[resource]bool
 	delta   Delta
 }
@@ -41,8 +41,7 @@ type builder struct {
 func (m *Image) Apply(records []Record, offset int64) (*Image, Delta, error) {
 	next := *m
 	next.Offset = offset
-	b := &builder{Image: &next, edit: &edit{}, mine: map[kafka.TopicID]*Topic{}, changed: map[kafka.TopicID]int{},
-		configs: map[resource]bool{}}
+	b := &builder{Image: &next, edit: &edit{}}
 	for _, r := range records {
 		if err := b.apply(r); err != nil {
 			return nil, Delta{}, fmt.Errorf("%w at offset %d: %w", ErrCorrupt, offset, err)
@@ -110,6 +109,9 @@ func (b *builder) applyBroker(r *BrokerRecord) {
 func (b *builder) note(id kafka.TopicID, before, after *Topic) {
 	i, ok := b.changed[id]
 	if !ok {
+		if b.changed == nil {
+			b.changed = map[kafka.TopicID]int{}
+		}
 		b.changed[id] = len(b.delta.Topics)
 		b.delta.Topics = append(b.delta.Topics, TopicChange{before, after})
 		return
@@ -119,7 +121,6 @@ func (b *builder) note(id kafka.TopicID, before, after *Topic) {
 
 // put stores a topic's new state.
 func (b *builder) put(before, after *Topic) {
-	b.mine[after.ID] = after
 	b.topics = b.topics.with(b.edit, after.Name, after)
 	b.ids = b.ids.with(b.edit, after.ID, after)
 	b.note(after.ID, before, after)
@@ -138,12 +139,18 @@ func (b *builder) applyTopic(r *TopicRecord) error {
 
 // own is a topic that this builder may change: one that it made, or a copy that it stores.
 func (b *builder) own(t *Topic) *Topic {
-	if mine := b.mine[t.ID]; mine != nil {
-		return mine
+	if i, ok := b.changed[t.ID]; ok {
+		return b.delta.Topics[i].New
 	}
+	c := t.clone()
+	b.put(t, c)
+	return c
+}
+
+// clone copies what bumpLeaderEpochs and applyPartitions write to.
+func (t *Topic) clone() *Topic {
 	c := *t
 	c.Partitions = slices.Clone(t.Partitions)
-	b.put(t, &c)
 	return &c
 }
 
@@ -156,13 +163,13 @@ func (b *builder) applyPartitions(r *PartitionsRecord) error {
 		return fmt.Errorf("partition %d of topic %s, which has %d", r.First, t.Name, len(t.Partitions))
 	}
 	t = b.own(t)
-	for i := range r.Partitions {
-		if at := int(r.First) + i; at < len(t.Partitions) {
-			t.Partitions[at] = r.Partitions[i]
-			continue
+	n := copy(t.Partitions[r.First:], r.Partitions)
+	if more := r.Partitions[n:]; len(more) > 0 {
+		if t.Partitions == nil {
+			t.Partitions = make([]Partition, 0, len(more)) // usually all there will be
 		}
-		t.Partitions = append(t.Partitions, r.Partitions[i])
-		b.partitions++
+		t.Partitions = append(t.Partitions, more...)
+		b.partitions += len(more)
 	}
 	return nil
 }
@@ -180,7 +187,6 @@ func (b *builder) removeTopic(id kafka.TopicID) error {
 	b.delta.Configs = slices.DeleteFunc(b.delta.Configs, func(c ConfigChange) bool { return c == ConfigChange{of.kind, of.name} })
 	delete(b.configs, of)
 	b.partitions -= len(t.Partitions)
-	delete(b.mine, id)
 	b.note(id, t, nil)
 	return nil
 }
@@ -201,29 +207,45 @@ func (b *builder) applyConfig(r *ConfigRecord) {
 		b.Image.configs = b.Image.configs.with(b.edit, of, after)
 	}
 	if !b.configs[of] {
+		if b.configs == nil {
+			b.configs = map[resource]bool{}
+		}
 		b.configs[of] = true
 		b.delta.Configs = append(b.delta.Configs, ConfigChange{of.kind, of.name})
 	}
 }
 
+// bumpLeaderEpochs replaces every topic of which the broker leads a part, in both tries at once: at the start of a broker
+// that is all of them, and looking each one up would cost ten times as much.
 func (b *builder) bumpLeaderEpochs(leader kafka.BrokerID) {
-	// The tries change while their topics are replaced, so the topics are collected first.
-	list := make([]*Topic, 0, b.topics.len)
-	b.topics.all(func(_ string, t *Topic) bool {
-		if slices.ContainsFunc(t.Partitions, func(p Partition) bool { return p.Leader == leader }) {
-			list = append(list, t)
+	leads := func(p Partition) bool { return p.Leader == leader }
+	next := map[*Topic]*Topic{}
+	b.topics = b.topics.replaced(b.edit, func(t *Topic) *Topic {
+		if !slices.ContainsFunc(t.Partitions, leads) {
+			return t
 		}
-		return true
-	})
-	for _, t := range list {
-		t = b.own(t)
-		for i := range t.Partitions {
-			if p := &t.Partitions[i]; p.Leader == leader {
+		c := t
+		if i, ok := b.changed[t.ID]; ok {
+			c = b.delta.Topics[i].New
+		} else {
+			c = t.clone()
+			b.note(t.ID, t, c)
+		}
+		for i := range c.Partitions {
+			if p := &c.Partitions[i]; leads(*p) {
 				p.LeaderEpoch++
 				p.PartitionEpoch++
 			}
 		}
-	}
+		next[t] = c
+		return c
+	})
+	b.ids = b.ids.replaced(b.edit, func(t *Topic) *Topic {
+		if c := next[t]; c != nil {
+			return c
+		}
+		return t
+	})
 }
 
 // Records describes the whole image: applied to Empty they make it again, but for Offset, Epoch and ControllerID, which
@@ -291,12 +313,14 @@ func (m *Image) configRecords(yield func(Record) bool) bool {
 	return true
 }
 
-// Everything is the delta from nothing to this image: every topic as new, every setting as changed.
+// Everything is the delta from nothing to this image: every topic as new, in no order, every setting as changed.
 func (m *Image) Everything() Delta {
 	d := Delta{Brokers: len(m.brokers) > 0}
-	for t := range m.Topics() {
+	d.Topics = make([]TopicChange, 0, m.topics.len)
+	m.topics.all(func(_ string, t *Topic) bool {
 		d.Topics = append(d.Topics, TopicChange{New: t})
-	}
+		return true
+	})
 	m.configs.all(func(r resource, _ map[string]string) bool {
 		d.Configs = append(d.Configs, ConfigChange{r.kind, r.name})
 		return true

@@ -90,7 +90,29 @@ func (n *trieNode[K, V]) own(e *edit) *trieNode[K, V] {
 	if e != nil && n.edit == e {
 		return n
 	}
-	return &trieNode[K, V]{bitmap: n.bitmap, slots: slices.Clone(n.slots), edit: e}
+	// One more than there is: a node is mostly copied to be added to.
+	slots := append(make([]trieSlot[K, V], 0, len(n.slots)+1), n.slots...)
+	return &trieNode[K, V]{bitmap: n.bitmap, slots: slots, edit: e}
+}
+
+// replaced returns the map with f applied to every value, without a look-up for each.
+func (t trie[K, V]) replaced(e *edit, f func(V) V) trie[K, V] {
+	if t.root != nil {
+		t.root = t.root.replaced(e, f)
+	}
+	return t
+}
+
+func (n *trieNode[K, V]) replaced(e *edit, f func(V) V) *trieNode[K, V] {
+	n = n.own(e)
+	for i := range n.slots {
+		if s := &n.slots[i]; s.child != nil {
+			s.child = s.child.replaced(e, f)
+		} else {
+			s.value = f(s.value)
+		}
+	}
+	return n
 }
 
 func (t *trie[K, V]) insert(e *edit, n *trieNode[K, V], h uint64, level int, k K, v V) (*trieNode[K, V], bool) {
