@@ -31,6 +31,17 @@ func (l *Log) OffsetForTime(ts int64, limit kafka.Offset) (FoundOffset, error) {
 	if err := l.ready(); err != nil {
 		return notFound(), err
 	}
+	for range 3 {
+		// A segment that is deleted between look-up and read lies below the new log start: look again.
+		found, err := l.offsetForTime(ts, limit)
+		if !isNotExist(err) {
+			return found, err
+		}
+	}
+	return l.offsetForTime(ts, limit)
+}
+
+func (l *Log) offsetForTime(ts int64, limit kafka.Offset) (FoundOffset, error) {
 	start := l.StartOffset()
 	limit = min(limit, l.EndOffset())
 	l.mu.Lock()
@@ -100,6 +111,9 @@ func (l *Log) timePosition(s *segment, ts int64) (int64, error) {
 	l.mu.Unlock()
 	if rel < 0 && n > 0 {
 		lease, err := l.acquire(s, kindTime)
+		if isNotExist(err) {
+			return 0, nil // as with the offset index
+		}
 		if err != nil {
 			return 0, err
 		}

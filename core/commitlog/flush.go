@@ -34,6 +34,12 @@ func (l *Log) Checkpoint() (kafka.Offset, error) {
 }
 
 func (l *Log) checkpoint(end kafka.Offset) (kafka.Offset, error) {
+	// What lies below the recovery point is later known by its indexes alone, so they must be complete up to it.
+	l.mu.Lock()
+	for _, s := range l.mu.segs {
+		s.closeTimes()
+	}
+	l.mu.Unlock()
 	err := l.spillAll()
 	if err == nil {
 		err = l.writeMeta()
@@ -56,10 +62,7 @@ func (l *Log) settle(old *segment) error {
 	if l.state.Load() != stateReady {
 		return nil
 	}
-	end := min(old.end, l.EndOffset()) // old.end no longer changes
-	if end <= l.RecoveryPoint() {
-		return nil
-	}
+	end := max(min(old.end, l.EndOffset()), l.RecoveryPoint())     // old.end no longer changes
 	if l.Config().Preallocate && !old.files[kindLog].dead.Load() { // else it has been removed meanwhile
 		if err := l.trim(old); err != nil {
 			return err
@@ -167,6 +170,9 @@ func (l *Log) sync(k kind, end kafka.Offset) error {
 
 func (l *Log) syncFile(s *segment, k kind) error {
 	lease, err := l.acquire(s, k)
+	if k != kindLog && isNotExist(err) {
+		return nil // an index without an entry has no file
+	}
 	if err != nil {
 		return err
 	}
@@ -226,7 +232,6 @@ func (l *Log) Close() error {
 	}
 	end := l.appendEnd
 	l.mu.Lock()
-	l.cur.closeTimes()
 	if l.mu.lastSnap != end && end > l.StartOffset() {
 		l.mu.snaps = append(l.mu.snaps, pendingSnapshot{end, l.producers.snapshot()})
 		l.mu.lastSnap = end

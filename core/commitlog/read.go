@@ -271,6 +271,9 @@ func (l *Log) lookup(seg *segment, le func(offsetEntry) bool) (int64, error) {
 		return 0, nil
 	}
 	lease, err := l.acquire(seg, kindIndex)
+	if isNotExist(err) {
+		return 0, nil // deleted with its segment, as opening that will show, or lost: read from the beginning
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -244,6 +244,9 @@ func (l *Log) segmentTxns(s *segment, visit func(AbortedTxn) bool) (bool, error)
 	l.mu.Unlock()
 	if n > 0 {
 		lease, err := l.acquire(s, kindTxn)
+		if isNotExist(err) && s.files[kindTxn].dead.Load() {
+			return false, nil // deleted meanwhile, so nobody reads its records any more
+		}
 		if err != nil {
 			return false, err
 		}

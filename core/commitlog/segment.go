@@ -119,21 +119,20 @@ func (l *Log) fileName(base kafka.Offset, suffix string) string {
 	return l.Dir() + "/" + offsetName(base) + suffix
 }
 
-// acquire leases a segment's file and opens it if need be. An index file that is not there yet is made; a missing
-// .log is fs.ErrNotExist.
+// acquire leases a segment's file and opens it if need be; fs.ErrNotExist when it is not there.
 func (l *Log) acquire(s *segment, k kind) (*Lease, error) {
 	if o := s.files[k].open.Load(); o != nil && o.tryRetain() {
 		o.used.Store(true)
 		return o, nil
 	}
-	return l.acquireSlow(s, k)
+	return l.acquireSlow(s, k, 0)
 }
 
-func (l *Log) acquireSlow(s *segment, k kind) (*Lease, error) {
-	flag := vfs.Create
-	if k == kindLog {
-		flag = 0
-	}
+// acquireNew is acquire for a writer of an index, who makes the file when it is not there. A reader must not: the
+// segment may have been deleted under it.
+func (l *Log) acquireNew(s *segment, k kind) (*Lease, error) { return l.acquireSlow(s, k, vfs.Create) }
+
+func (l *Log) acquireSlow(s *segment, k kind, flag vfs.Flag) (*Lease, error) {
 	return l.env.Files.acquire(&s.files[k], func() (vfs.File, error) {
 		return l.env.FS.OpenFile(l.fileName(s.base, k.suffix()), flag)
 	})
@@ -163,7 +162,7 @@ func (l *Log) spillFile(s *segment, k kind, all bool) error {
 	l.mu.Unlock()
 
 	size := entryBytes(k)
-	lease, err := l.acquire(s, k)
+	lease, err := l.acquireNew(s, k)
 	if err != nil {
 		return err
 	}
