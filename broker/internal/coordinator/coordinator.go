@@ -119,6 +119,7 @@ func NewGroups(o Options) *Groups {
 		MaxSessionTimeoutMS:     o.Config.GroupMaxSessionTimeoutMS,
 		InitialRebalanceDelayMS: o.Config.GroupInitialRebalanceDelayMS,
 		MaxSize:                 o.Config.GroupMaxSize,
+		WriteTimeoutMS:          o.Config.OffsetsCommitTimeoutMS,
 		OffsetMetadataMaxBytes:  o.Config.OffsetMetadataMaxBytes,
 		OffsetsRetentionMS:      int64(o.Config.OffsetsRetentionMinutes) * 60_000,
 		RetentionCheckMS:        o.Config.OffsetsRetentionCheckIntervalMS,
@@ -210,9 +211,9 @@ func (g *Groups) Apply(img *metadata.Image, d metadata.Delta) {
 		return ok && (id == was || id == [16]byte{})
 	}
 	for _, s := range *g.shards.Load() {
-		s.postInternal(func(s *shard, _ group.Now) {
+		s.postInternal(func(s *shard, now group.Now) {
 			if s.machine != nil { // else it is loading, and looks at the image then
-				s.machine.RemoveOffsets(gone)
+				s.machine.RemoveOffsets(now, gone)
 			}
 		})
 	}
@@ -220,9 +221,9 @@ func (g *Groups) Apply(img *metadata.Image, d metadata.Delta) {
 
 // forget removes from a machine that has just been loaded the offsets of topics that went while nobody was there to do
 // it. The image is new enough: it made this broker the leader after those commits were accepted.
-func (g *Groups) forget(m *group.Machine) {
+func (g *Groups) forget(m *group.Machine, now group.Now) {
 	img := g.apply.image.Load()
-	m.RemoveOffsets(func(topic string, id [16]byte) bool {
+	m.RemoveOffsets(now, func(topic string, id [16]byte) bool {
 		if id == [16]byte{} {
 			return img.Topic(topic) == nil
 		}

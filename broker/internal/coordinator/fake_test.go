@@ -103,7 +103,7 @@ func newFakeBroker(t testing.TB, logs map[kafka.Partition]*fakeLog) *fakeBroker 
 	b.Groups = NewGroups(Options{
 		NodeID: nodeID,
 		Config: &config.Broker{
-			GroupMinSessionTimeoutMS: 6000, GroupMaxSessionTimeoutMS: 1800000, GroupMaxSize: 1 << 30,
+			GroupMinSessionTimeoutMS: 6000, GroupMaxSessionTimeoutMS: 1800000, GroupMaxSize: 1 << 30, OffsetsCommitTimeoutMS: 5000,
 			OffsetMetadataMaxBytes: 4096, OffsetsRetentionMinutes: 60, OffsetsRetentionCheckIntervalMS: 600000,
 			OffsetsTopicNumPartitions: partitions,
 		},

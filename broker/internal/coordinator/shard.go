@@ -314,7 +314,7 @@ func (s *shard) install(loaded chan struct{}, m *group.Machine, log Log) {
 		s.carryOut(now)
 		s.machine, s.log, s.builder = m, log, record.NewBuilder(nil, codec, 0)
 		m.Loaded(now)
-		s.g.forget(m)
+		s.g.forget(m, now)
 	}})
 }
 

@@ -6,6 +6,7 @@ type Config struct {
 	MaxSessionTimeoutMS     int32 // group.max.session.timeout.ms
 	InitialRebalanceDelayMS int32 // group.initial.rebalance.delay.ms
 	MaxSize                 int32 // group.max.size
+	WriteTimeoutMS          int32 // offsets.commit.timeout.ms
 	OffsetMetadataMaxBytes  int32 // offset.metadata.max.bytes
 	OffsetsRetentionMS      int64 // offsets.retention.minutes, in milliseconds
 	RetentionCheckMS        int64 // offsets.retention.check.interval.ms

@@ -37,7 +37,7 @@ func (m *Machine) expireOffsets(now Now) {
 		left := of != nil && len(gone) < len(of.at)
 		drop := !left && g.state == empty && len(g.pending) == 0
 		if len(gone) > 0 || drop {
-			m.removeOffsets(g, gone, drop)
+			m.removeOffsets(now, g, gone, drop)
 		}
 	}
 	if len(m.groups) > 0 {
@@ -95,7 +95,7 @@ func (g *classic) subscribedTopics() map[string]bool {
 
 // RemoveOffsets removes, in all groups, the committed offsets of topics that are gone. An offset names its topic and,
 // unless an old record lacks it, carries the topic's id; without one it is zero.
-func (m *Machine) RemoveOffsets(gone func(topic string, topicID [16]byte) bool) {
+func (m *Machine) RemoveOffsets(now Now, gone func(topic string, topicID [16]byte) bool) {
 	for _, id := range slices.Sorted(maps.Keys(m.offsets)) {
 		var keys []offsetKey
 		for k, o := range m.offsets[id].at {
@@ -104,23 +104,23 @@ func (m *Machine) RemoveOffsets(gone func(topic string, topicID [16]byte) bool) 
 			}
 		}
 		if g := m.groups[id]; g != nil && len(keys) > 0 {
-			m.removeOffsets(g, keys, false)
+			m.removeOffsets(now, g, keys, false)
 		}
 	}
 }
 
 // removeOffsets writes tombstones, and with drop the group's too.
-func (m *Machine) removeOffsets(g *classic, gone []offsetKey, drop bool) {
+func (m *Machine) removeOffsets(now Now, g *classic, gone []offsetKey, drop bool) {
 	slices.SortFunc(gone, compareKeys)
 	m.note(g.id, fmt.Sprintf("removes %d committed offsets", len(gone)))
 	for len(gone) > maxTombstones {
-		m.writeTombstones(g, gone[:maxTombstones], false)
+		m.writeTombstones(now, g, gone[:maxTombstones], false)
 		gone = gone[maxTombstones:]
 	}
-	m.writeTombstones(g, gone, drop)
+	m.writeTombstones(now, g, gone, drop)
 }
 
-func (m *Machine) writeTombstones(g *classic, gone []offsetKey, drop bool) {
+func (m *Machine) writeTombstones(now Now, g *classic, gone []offsetKey, drop bool) {
 	var records []Record
 	for _, k := range gone {
 		records = append(records, Record{Key: offsetRecordKey(g.id, k)})
@@ -135,7 +135,7 @@ func (m *Machine) writeTombstones(g *classic, gone []offsetKey, drop bool) {
 	if drop {
 		g.state = dead
 	}
-	m.write(records, &removal{g: g, gone: gone, drop: drop})
+	m.write(now, records, &removal{g: g, gone: gone, drop: drop})
 }
 
 // removal waits for tombstones.
@@ -160,5 +160,7 @@ func (w *removal) written(m *Machine, _ Now, code kafka.ErrorCode) {
 		delete(m.groups, w.g.id)
 	}
 }
+
+func (w *removal) late(*Machine, Now) {}
 
 func (w *removal) abandon(*Machine) {}

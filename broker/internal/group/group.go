@@ -75,8 +75,15 @@ type Effects struct {
 // A continuation is what remains to be done for a write when its outcome is known.
 type continuation interface {
 	written(m *Machine, now Now, code kafka.ErrorCode)
+	// late answers who waits, since the write takes longer than offsets.commit.timeout.ms. Its outcome still comes.
+	late(m *Machine, now Now)
 	// abandon answers NOT_COORDINATOR to who waits for the write, and changes nothing.
 	abandon(m *Machine)
+}
+
+type writeDeadline struct {
+	ticket uint64
+	monoMS int64
 }
 
 // Machine is the state of all groups and committed offsets of one partition of __consumer_offsets.
@@ -90,6 +97,8 @@ type Machine struct {
 	fx        Effects
 	ticket    uint64
 	inFlight  map[uint64]continuation
+	deadlines []writeDeadline   // of the writes in flight, and of some that have ended, oldest first
+	lateness  timer             // for the first of them
 	names     map[string]string // while loading: one copy of each topic's name for all its offsets
 }
 
@@ -103,6 +112,7 @@ func New(config Config, newID func() string) *Machine {
 		inFlight: map[uint64]continuation{},
 	}
 	m.retention = newTimer(m.expireOffsets)
+	m.lateness = newTimer(m.expireWrites)
 	return m
 }
 
@@ -163,10 +173,31 @@ func (m *Machine) note(g, text string) {
 	m.fx.Notes = append(m.fx.Notes, Note{Group: g, Text: text})
 }
 
-func (m *Machine) write(records []Record, then continuation) {
+func (m *Machine) write(now Now, records []Record, then continuation) {
 	m.ticket++
+	m.deadlines = append(m.deadlines, writeDeadline{m.ticket, now.MonoMS + int64(m.config.WriteTimeoutMS)})
+	if m.lateness.index == notQueued {
+		m.timers.set(&m.lateness, m.deadlines[0].monoMS)
+	}
 	m.inFlight[m.ticket] = then
 	m.fx.Writes = append(m.fx.Writes, Write{Ticket: m.ticket, Records: records})
+}
+
+// expireWrites answers for the writes that take too long: below min ISR the high watermark stands still.
+func (m *Machine) expireWrites(now Now) {
+	for len(m.deadlines) > 0 && m.deadlines[0].monoMS <= now.MonoMS {
+		ticket := m.deadlines[0].ticket
+		m.deadlines = m.deadlines[1:]
+		if c, ok := m.inFlight[ticket]; ok {
+			c.late(m, now)
+		}
+	}
+	for len(m.deadlines) > 0 && m.inFlight[m.deadlines[0].ticket] == nil {
+		m.deadlines = m.deadlines[1:]
+	}
+	if len(m.deadlines) > 0 {
+		m.timers.set(&m.lateness, m.deadlines[0].monoMS)
+	}
 }
 
 // groupError is what a client of the group APIs is told about a failed append.

@@ -152,7 +152,7 @@ func (m *Machine) joinStatic(now Now, to Caller, clientID, host string, g *class
 	}
 	if g.state == stable && g.protocol != nil && g.selectProtocol() == *g.protocol {
 		// Nobody else needs to know: the new id is written and the assignment stays.
-		m.write([]Record{groupRecord(g, nil)}, &staticWrite{to: to, version: req.Version, g: g, mb: mb, newID: newID, previous: previous})
+		m.write(now, []Record{groupRecord(g, nil)}, &staticWrite{to: to, version: req.Version, g: g, mb: mb, newID: newID, previous: previous})
 		return
 	}
 	// In CompletingRebalance the leader may be assigning to the old id, so that a new round is needed.
@@ -218,15 +218,27 @@ type staticWrite struct {
 	mb       *member
 	newID    string
 	previous replaced
+	answered bool
+}
+
+func (w *staticWrite) answer(m *Machine, r *kmsg.JoinGroupResponse) {
+	if !w.answered {
+		w.answered = true
+		r.Version = w.version
+		m.answer(w.to, r)
+	}
+}
+
+func (w *staticWrite) refuse(m *Machine, code kafka.ErrorCode) {
+	r := errorJoin(code, "")
+	w.answer(m, &r)
 }
 
 func (w *staticWrite) written(m *Machine, now Now, code kafka.ErrorCode) {
 	g, mb := w.g, w.mb
 	if g.byID[w.newID] != mb {
 		// Expired, or taken over once more, while the write was under way.
-		r := errorJoin(kafka.UnknownMemberId, "")
-		r.Version = w.version
-		m.answer(w.to, &r)
+		w.refuse(m, kafka.UnknownMemberId)
 		return
 	}
 	if code != kafka.None {
@@ -235,9 +247,7 @@ func (w *staticWrite) written(m *Machine, now Now, code kafka.ErrorCode) {
 		mb.sessionTimeoutMS, mb.rebalanceTimeoutMS = w.previous.sessionTimeoutMS, w.previous.rebalanceTimeoutMS
 		m.heard(now, mb)
 		m.note(g.id, fmt.Sprintf("could not write the new member id %s: %v; %s stays", w.newID, code, w.previous.oldID))
-		r := errorJoin(groupError(code), "")
-		r.Version = w.version
-		m.answer(w.to, &r)
+		w.refuse(m, groupError(code))
 		return
 	}
 	g.persisted = true
@@ -252,11 +262,10 @@ func (w *staticWrite) written(m *Machine, now Now, code kafka.ErrorCode) {
 			r.Members = []kmsg.JoinGroupResponseMember{}
 		}
 	}
-	m.answer(w.to, r)
+	w.answer(m, r)
 }
 
-func (w *staticWrite) abandon(m *Machine) {
-	r := errorJoin(kafka.NotCoordinator, "")
-	r.Version = w.version
-	m.answer(w.to, &r)
-}
+// late leaves the new id in place: the client comes again with its instance id and takes over once more.
+func (w *staticWrite) late(m *Machine, _ Now) { w.refuse(m, groupError(kafka.RequestTimedOut)) }
+
+func (w *staticWrite) abandon(m *Machine) { w.refuse(m, kafka.NotCoordinator) }

@@ -92,7 +92,7 @@ func (m *Machine) OffsetCommit(now Now, to Caller, req *kmsg.OffsetCommitRequest
 		w.g = m.create(now, req.Group)
 	}
 	w.g.commits++
-	m.write(records, w)
+	m.write(now, records, w)
 }
 
 // checkCommit tells whether the sender may commit: a member with the current generation, or, while the group is empty,
@@ -147,6 +147,7 @@ type commitWrite struct {
 	response *kmsg.OffsetCommitResponse
 	keys     []offsetKey
 	offsets  []committed
+	answered bool
 }
 
 func (w *commitWrite) written(m *Machine, _ Now, code kafka.ErrorCode) {
@@ -159,12 +160,26 @@ func (w *commitWrite) written(m *Machine, _ Now, code kafka.ErrorCode) {
 	for i, k := range w.keys {
 		m.setOffset(w.group, k, w.offsets[i])
 	}
-	m.answer(w.to, w.response)
+	w.answer(m)
+}
+
+// late tells the client to try again. What it is told to have failed may count all the same, later: the record is on its
+// way.
+func (w *commitWrite) late(m *Machine, _ Now) { w.fail(m, commitError(kafka.RequestTimedOut)) }
+
+func (w *commitWrite) answer(m *Machine) {
+	if !w.answered {
+		w.answered = true
+		m.answer(w.to, w.response)
+	}
 }
 
 func (w *commitWrite) abandon(m *Machine) { w.fail(m, kafka.NotCoordinator) }
 
 func (w *commitWrite) fail(m *Machine, code kafka.ErrorCode) {
+	if w.answered {
+		return
+	}
 	for i := range w.response.Topics {
 		for j := range w.response.Topics[i].Partitions {
 			if p := &w.response.Topics[i].Partitions[j]; p.ErrorCode == 0 {
@@ -172,7 +187,7 @@ func (w *commitWrite) fail(m *Machine, code kafka.ErrorCode) {
 			}
 		}
 	}
-	m.answer(w.to, w.response)
+	w.answer(m)
 }
 
 // OffsetFetch gives the committed offsets of one group: those asked for, or all with nil Topics. Topics are named, and

@@ -97,7 +97,7 @@ func (m *Machine) completeJoin(now Now, g *classic) {
 		g.protocol, g.leader = nil, ""
 		g.enter(now, empty)
 		m.note(g.id, fmt.Sprintf("is empty at generation %d", g.generation))
-		m.write([]Record{groupRecord(g, nil)}, &emptyWrite{g: g})
+		m.write(now, []Record{groupRecord(g, nil)}, &emptyWrite{g: g})
 		return
 	}
 	g.protocol = kmsg.StringPtr(g.selectProtocol())
@@ -181,5 +181,7 @@ func (w *emptyWrite) written(m *Machine, _ Now, code kafka.ErrorCode) {
 	}
 	w.g.persisted = true
 }
+
+func (w *emptyWrite) late(*Machine, Now) {}
 
 func (w *emptyWrite) abandon(*Machine) {}

@@ -37,7 +37,7 @@ func TestScenarios(t *testing.T) {
 
 func scenarioConfig() Config {
 	return Config{
-		MinSessionTimeoutMS: 6000, MaxSessionTimeoutMS: 1800000, InitialRebalanceDelayMS: 3000, MaxSize: 1 << 30,
+		MinSessionTimeoutMS: 6000, MaxSessionTimeoutMS: 1800000, InitialRebalanceDelayMS: 3000, MaxSize: 1 << 30, WriteTimeoutMS: 5000,
 		OffsetMetadataMaxBytes: 4096, OffsetsRetentionMS: 7 * 24 * 3600 * 1000, RetentionCheckMS: 600000,
 	}
 }
@@ -127,7 +127,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 				topics[arg.Key] = [16]byte{15: byte(a.int("id", 0))}
 			}
 		}
-		s.m.RemoveOffsets(func(topic string, id [16]byte) bool { t, ok := topics[topic]; return ok && id == t })
+		s.m.RemoveOffsets(s.now, func(topic string, id [16]byte) bool { t, ok := topics[topic]; return ok && id == t })
 	case "hold":
 		s.hold = d.CmdArgs[0].Key == "on"
 	case "written":

@@ -50,7 +50,7 @@ func (m *Machine) SyncGroup(now Now, to Caller, req *kmsg.SyncGroupRequest) {
 		mb.sync, mb.syncV = to, req.Version
 		m.synced(g, mb)
 		if g.isLeader(mb.id) {
-			m.assign(g, req)
+			m.assign(now, g, req)
 		}
 	default:
 		refuse(kafka.UnknownMemberId)
@@ -71,7 +71,7 @@ func (m *Machine) synced(g *classic, mb *member) {
 // assign writes the leader's assignment; it takes effect once it is written. A leader that sends SyncGroup again
 // meanwhile waits for the first: two different assignments of one generation in the log would be two truths, one before
 // and one after a reload.
-func (m *Machine) assign(g *classic, req *kmsg.SyncGroupRequest) {
+func (m *Machine) assign(now Now, g *classic, req *kmsg.SyncGroupRequest) {
 	if g.assigning == g.generation {
 		return
 	}
@@ -80,7 +80,7 @@ func (m *Machine) assign(g *classic, req *kmsg.SyncGroupRequest) {
 	for i := range req.GroupAssignment {
 		assignment[req.GroupAssignment[i].MemberID] = bytes.Clone(req.GroupAssignment[i].MemberAssignment)
 	}
-	m.write([]Record{groupRecord(g, assignment)}, &assignmentWrite{g: g, generation: g.generation, assignment: assignment})
+	m.write(now, []Record{groupRecord(g, assignment)}, &assignmentWrite{g: g, generation: g.generation, assignment: assignment})
 }
 
 // syncTimeout removes the members that have not sent SyncGroup within the rebalance timeout.
@@ -119,13 +119,7 @@ func (w *assignmentWrite) written(m *Machine, now Now, code kafka.ErrorCode) {
 		return // the next rebalance has begun and answered who waited
 	}
 	if code != kafka.None {
-		for _, mb := range g.members {
-			mb.assignment = nil
-			if m.answerSync(g, mb, groupError(code)) {
-				m.heard(now, mb)
-			}
-		}
-		m.prepare(now, g, fmt.Sprintf("its assignment could not be written: %v", code))
+		w.fail(m, now, code)
 		return
 	}
 	g.enter(now, stable)
@@ -134,6 +128,23 @@ func (w *assignmentWrite) written(m *Machine, now Now, code kafka.ErrorCode) {
 		if m.answerSync(g, mb, kafka.None) {
 			m.heard(now, mb)
 		}
+	}
+}
+
+func (w *assignmentWrite) fail(m *Machine, now Now, code kafka.ErrorCode) {
+	for _, mb := range w.g.members {
+		mb.assignment = nil
+		if m.answerSync(w.g, mb, groupError(code)) {
+			m.heard(now, mb)
+		}
+	}
+	m.prepare(now, w.g, fmt.Sprintf("its assignment could not be written: %v", code))
+}
+
+// late begins the next round; should the record be written after all, it is of a generation that is over.
+func (w *assignmentWrite) late(m *Machine, now Now) {
+	if w.g.state == completingRebalance && w.g.generation == w.generation {
+		w.fail(m, now, kafka.RequestTimedOut)
 	}
 }
 
