@@ -29,7 +29,9 @@ import (
 )
 
 // images is a cluster of one whose image the tests make.
-type images struct{ img atomic.Pointer[metadata.Image] }
+type images struct {
+	img atomic.Pointer[metadata.Image]
+}
 
 func (i *images) Image() *metadata.Image { return i.img.Load() }
 
@@ -78,6 +80,7 @@ func startWith(t testing.TB, cfg *config.Broker, fs vfs.FS) *node {
 	must(t, err)
 	a, err := n.server.Listen("PLAINTEXT", "127.0.0.1:0")
 	must(t, err)
+	n.server.Start()
 	n.addr = a.String()
 	t.Cleanup(n.stop)
 	return n
