@@ -52,6 +52,9 @@ type conn struct {
 		writing bool
 		err     error
 		nextID  int32
+		written int32     // the last request whose write has returned
+		early   sync.Cond // the reader waits for that
+		waits   bool
 	}
 }
 
@@ -69,6 +72,7 @@ func dial(ctx context.Context, addr, clientID string) (*conn, error) {
 		return nil, fmt.Errorf("connect to broker: %w", err)
 	}
 	c := &conn{nc: nc, addr: addr, clientID: clientID, wake: make(chan struct{}, 1), done: make(chan struct{}), readBuf: make([]byte, 64<<10)}
+	c.mu.written, c.mu.early.L = -1, &c.mu
 	go c.readAnswers()
 	go c.writeRequests()
 	if err := c.askVersions(ctx); err != nil {
@@ -154,9 +158,15 @@ func (c *conn) flush() {
 			r.written(clock.Nanos())
 		}
 		c.mu.Lock()
+		c.mu.written = id
+		if c.mu.waits {
+			c.mu.waits = false
+			c.mu.early.Broadcast()
+		}
 	}
 	c.mu.writing = false
 	failed := c.mu.err != nil
+	c.mu.early.Broadcast()
 	c.mu.Unlock()
 	if failed {
 		c.failRequests()
@@ -248,6 +258,16 @@ func (c *conn) answer(frame []byte, nanos int64) (kept bool, err error) {
 		return false, fmt.Errorf("broker %s answered correlation id %d, which is not the next", c.addr, id)
 	}
 	r := c.mu.pending[0].r
+	// A fast broker answers before our write has returned. The request's bytes are used again once it is answered, so
+	// the write has to be over; the answer's stamp has been taken.
+	for c.mu.written-id < 0 && c.mu.err == nil {
+		c.mu.waits = true
+		c.mu.early.Wait()
+	}
+	if c.mu.err != nil {
+		c.mu.Unlock()
+		return false, errClosed
+	}
 	copy(c.mu.pending, c.mu.pending[1:])
 	c.mu.pending = c.mu.pending[:len(c.mu.pending)-1]
 	c.mu.Unlock()
@@ -276,6 +296,7 @@ func (c *conn) fail(err error) {
 	}
 	c.mu.err = err
 	close(c.done)
+	c.mu.early.Broadcast()
 	writing := c.mu.writing
 	c.mu.Unlock()
 	_ = c.nc.Close()

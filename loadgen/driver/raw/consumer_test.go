@@ -147,6 +147,7 @@ func TestGroupSharesMovesAndCommits(t *testing.T) {
 			var members []driver.Consumer
 			var wg sync.WaitGroup
 			var stops []context.CancelFunc
+			ended := make([]chan struct{}, 2)
 			for i := range 2 {
 				m, err := d.NewConsumer(t.Context(), int32(i), cc)
 				if err != nil {
@@ -154,14 +155,18 @@ func TestGroupSharesMovesAndCommits(t *testing.T) {
 				}
 				ctx, stop := context.WithCancel(t.Context())
 				members, stops = append(members, m), append(stops, stop)
-				wg.Go(func() { poll(t, ctx, m, r) })
+				ended[i] = make(chan struct{})
+				wg.Go(func() { poll(t, ctx, m, r); close(ended[i]) })
 			}
 			share := func(i int) int { tps, _ := members[i].Assigned(); return len(tps) }
 			until(t, "both members hold four partitions", func() bool { return share(0) == 4 && share(1) == 4 })
 			fill(t, c.ListenAddrs(), 4, 1000, kgo.SnappyCompression())
 			until(t, "all is read", func() bool { return r.total() >= 1000 })
 			stops[1]()
-			until(t, "its poll has ended", func() bool { return members[1].Close() == nil })
+			<-ended[1]
+			if err := members[1].Close(); err != nil {
+				t.Fatal(err)
+			}
 			until(t, "the other holds all", func() bool { return share(0) == 8 })
 			fill(t, c.ListenAddrs(), 4, 500, kgo.NoCompression())
 			until(t, "the rest is read", func() bool { return r.total() >= 1500 })
