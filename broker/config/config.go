@@ -73,16 +73,14 @@ type Broker struct {
 	LogMessageTimestampAfterMaxMS  int64    `property:"log.message.timestamp.after.max.ms"`
 	LogPreallocate                 bool     `property:"log.preallocate"`
 
-	LogFlushOffsetCheckpointIntervalMS      int32 `property:"log.flush.offset.checkpoint.interval.ms"`
-	LogFlushStartOffsetCheckpointIntervalMS int32 `property:"log.flush.start.offset.checkpoint.interval.ms"`
-	NumRecoveryThreadsPerDataDir            int32 `property:"num.recovery.threads.per.data.dir"`
-	ProducerIDExpirationMS                  int32 `property:"producer.id.expiration.ms"`
+	LogFlushOffsetCheckpointIntervalMS int32 `property:"log.flush.offset.checkpoint.interval.ms"`
+	NumRecoveryThreadsPerDataDir       int32 `property:"num.recovery.threads.per.data.dir"`
+	ProducerIDExpirationMS             int32 `property:"producer.id.expiration.ms"`
 
 	QueuedMaxRequestBytes                int64 `property:"queued.max.request.bytes"`
 	SocketSendBufferBytes                int32 `property:"socket.send.buffer.bytes"`
 	SocketReceiveBufferBytes             int32 `property:"socket.receive.buffer.bytes"`
 	SocketRequestMaxBytes                int32 `property:"socket.request.max.bytes"`
-	SocketListenBacklogSize              int32 `property:"socket.listen.backlog.size"`
 	ConnectionsMaxIdleMS                 int64 `property:"connections.max.idle.ms"`
 	MaxConnections                       int32 `property:"max.connections"`
 	MaxConnectionsPerIP                  int32 `property:"max.connections.per.ip"`

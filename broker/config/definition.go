@@ -38,6 +38,7 @@ type Definition struct {
 	Valid    string   // Kafka's notation: "[0,...]", "[1,...,9] or -1", or "[one, two]"; "" takes all
 	Dynamic  bool     // Kafka lets it change while the broker runs
 	Doc      string   // one or two sentences
+	Unused   string   // why nothing follows from a value that is given; "" when something does
 	Synonyms []string // properties that stand in when this one is not given, in order
 }
 

@@ -90,6 +90,9 @@ func (g *given) take(where, name, value string) {
 			g.problems = append(g.problems, fmt.Errorf("%s: %s: %w", where, name, err))
 			return
 		}
+		if d.Unused != "" {
+			g.warn(where, name, "has no effect here: "+d.Unused)
+		}
 		g.set[name], g.where[name] = value, where
 		return
 	}

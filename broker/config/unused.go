@@ -158,6 +158,12 @@ var unusedTable = []struct {
 	{"new partitions go to every log folder alike", []string{
 		"cordoned.log.dirs",
 	}},
+	{"the system's own bound, net.core.somaxconn, holds", []string{
+		"socket.listen.backlog.size",
+	}},
+	{"log start offsets are written together with recovery points", []string{
+		"log.flush.start.offset.checkpoint.interval.ms",
+	}},
 	{"connections are bounded by max.connections and max.connections.per.ip only", []string{
 		"max.connection.creation.rate", "max.connections.per.ip.overrides",
 	}},

@@ -1,3 +1,15 @@
+// Package metadata is the cluster as its committed metadata records describe it: topics, partitions, brokers, settings
+// and features, as an immutable image that is swapped whole.
+//
+// It leaves to others how records come to be decided (package controller) and what follows from a change (replica,
+// coordinator). It holds no lock but the one behind which an image sorts its topics once, and starts no goroutine: any
+// number of goroutines may read an Image. Apply shares all that did not change with the image before it.
+//
+// A record is encoded as
+//
+//	kind     1 byte
+//	version  1 byte
+//	fields   varints (zigzag), strings and lists with a uvarint length before them, ids as 16 bytes
 package metadata
 
 import (
