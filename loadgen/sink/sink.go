@@ -107,7 +107,7 @@ type Arrival struct {
 type Stats struct {
 	Connections, Requests, ProduceRequests, Batches, Records, Bytes int64
 	Fetches, Joins, Commits                                         int64
-	Unread                                                          int64 // batches that left the ring unread or not
+	Dropped                                                         int64 // batches that left their ring, read or not
 	Harmed                                                          map[Kind]int64
 }
 
@@ -207,7 +207,7 @@ func (k *Sink) Stats() Stats {
 	s := Stats{
 		Connections: c.connections.Load(), Requests: c.requests.Load(), ProduceRequests: c.produces.Load(),
 		Batches: c.batches.Load(), Records: c.records.Load(), Bytes: c.bytes.Load(), Fetches: c.fetches.Load(),
-		Joins: c.joins.Load(), Commits: c.commits.Load(), Unread: c.dropped.Load(), Harmed: map[Kind]int64{},
+		Joins: c.joins.Load(), Commits: c.commits.Load(), Dropped: c.dropped.Load(), Harmed: map[Kind]int64{},
 	}
 	c.harmed.Lock()
 	defer c.harmed.Unlock()
