@@ -340,3 +340,28 @@ func TestNextEpochOfTheSameLeaderKeepsWhatIsLoaded(t *testing.T) {
 		closeGroups(t, b)
 	})
 }
+
+// TestCompressedOffsetsTopic: offsets.topic.compression.codec packs what is written, and what is packed is loaded.
+func TestCompressedOffsetsTopic(t *testing.T) {
+	for codec := int32(1); codec <= 4; codec++ {
+		synctest.Test(t, func(t *testing.T) {
+			b := newFakeBroker(t, nil)
+			b.o.Config.OffsetsTopicCompressionCodec = codec
+			b.ready()
+			b.createTopic("t", 1, nodeID, 0, 1)
+			if code := b.commit("g", "t", 1, 42); code != kafka.None {
+				t.Fatal(code)
+			}
+			if got := b.logs[b.PartitionFor("g")].batches[0].Codec(); int32(got) != codec {
+				t.Errorf("codec %v, want number %d", got, codec)
+			}
+			again := newFakeBroker(t, b.logs)
+			again.createTopic("t", 1, nodeID, 0, 1)
+			again.ready()
+			if off, code := again.committed("g", "t", 1); off != 42 || code != kafka.None {
+				t.Errorf("codec %d: committed offset %d, %v", codec, off, code)
+			}
+			closeGroups(t, b, again)
+		})
+	}
+}
