@@ -15,10 +15,11 @@ const largeRequestBytes = 64 << 10
 // maxKey is the highest API key that the table may hold.
 const maxKey = 127
 
-// Flexible says whether a request's header ends with tagged fields.
+// Flexible says whether a request's header ends with tagged fields. Versions that are not served count as not flexible:
+// ApiVersions has to be answered without knowing them.
 func (h *Handlers) Flexible(key, version int16) bool {
 	r := h.row(key)
-	return r != nil && version >= r.flexible
+	return r != nil && version >= r.flexible && version <= r.max
 }
 
 func (h *Handlers) row(key int16) *row {

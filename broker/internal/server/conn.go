@@ -30,6 +30,8 @@ const (
 	maxInFlight = 128
 	// lingerNanos bounds how long an answer waits for those of later requests that came with the same read.
 	lingerNanos = int64(100 * time.Microsecond)
+	// quietNanos is how long a connection has brought nothing when its stream's end is looked for.
+	quietNanos = int64(200 * time.Millisecond)
 	// shareTimeout bounds how long a request waits for its share of queued.max.request.bytes: frames that each hold a
 	// part must not wait for each other for ever.
 	shareTimeout = 20 * time.Second
@@ -67,6 +69,7 @@ type conn struct {
 	active atomic.Int64 // clock.Nanos of the last request
 	stuck  atomic.Int64 // since when the socket takes nothing; 0: it does
 	gone   atomic.Bool  // close was called
+	looked int64        // the value of active for which the sweeper has looked for the stream's end
 	once   sync.Once
 }
 
@@ -122,6 +125,25 @@ func (c *conn) quiet() bool {
 	c.out.Lock()
 	defer c.out.Unlock()
 	return c.out.n == 0
+}
+
+// lookForEnd is the sweeper's: it finds an end of stream that came together with the last bytes that were read, once for
+// each time that the connection has become quiet.
+func (c *conn) lookForEnd(now int64) {
+	active := c.active.Load()
+	if active == c.looked || now-active < quietNanos {
+		return
+	}
+	c.looked = active
+	end := false
+	err := c.raw.Control(func(fd uintptr) {
+		var b [1]byte
+		n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		end = n == 0 && err == nil
+	})
+	if end && err == nil {
+		c.close("")
+	}
 }
 
 // readable reads and serves what the socket has; true ends the connection, false waits for more.

@@ -14,8 +14,9 @@
 // Listen's accept goroutine, one sweeper (idle and stuck connections), one goroutine for each connection. That goroutine
 // lives inside one syscall.RawConn.Read call: it reads all that is there with one system call, serves what came, and
 // waits for more. Since the runtime's poller is edge-triggered and keeps an edge that came in between, a read that left
-// room in its buffer needs no second one to learn that the socket is empty: one read for each burst of requests. An idle
-// connection holds no buffer.
+// room in its buffer needs no second one to learn that the socket is empty: one read for each burst of requests. The price
+// is that an end of stream which arrived together with the last bytes goes unseen; the sweeper looks for it once the
+// connection has become quiet. An idle connection holds no buffer.
 //
 // A connection's ring has one lock, the innermost of the broker. Nobody blocks on another connection's socket.
 package server
@@ -239,6 +240,8 @@ func (s *Server) sweep() {
 				c.close("took nothing of its answer for 30 s")
 			} else if idle > 0 && now-c.active.Load() > idle && c.quiet() {
 				c.close("")
+			} else {
+				c.lookForEnd(now)
 			}
 		}
 		s.mu.Unlock()
