@@ -305,7 +305,7 @@ func (r *runner) measure(ctx context.Context) (err error) {
 	}
 	r.target, err = target.Start(ctx, target.Options{
 		Target: r.suite.Target, Bin: r.options.bin, Data: r.folder.Path("broker-data"), Properties: r.suite.Broker, Log: r.log,
-		Env: r.options.env, LoadArgs: r.loadArgs(), NoCeilings: r.options.skipHost,
+		Env: r.options.env, LoadArgs: r.loadArgs(), NoCeilings: r.options.skipHost, Version: r.plan.Versions.String(),
 	})
 	if err != nil {
 		return err

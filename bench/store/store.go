@@ -20,6 +20,7 @@
 package store
 
 import (
+	"strings"
 	"time"
 
 	"github.com/tidemark/tidemark/loadgen/result"
@@ -78,6 +79,18 @@ type Versions struct {
 	Tidemark string `json:"tidemark"` // version or commit of the binary
 	Go       string `json:"go"`
 	Modified bool   `json:"modified"` // built from a tree with changes
+}
+
+// String is the version in one word, twelve digits of a commit at most, with "+dirty" where the tree had changes.
+func (v Versions) String() string {
+	s := v.Tidemark
+	if len(s) == 40 {
+		s = s[:12]
+	}
+	if v.Modified && !strings.HasSuffix(s, "+dirty") {
+		s += "+dirty"
+	}
+	return s
 }
 
 // Setting is one value of one axis, in the words of a workload file ("linger", "5ms").

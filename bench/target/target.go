@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,6 +38,7 @@ type Options struct {
 	Env        []string         // added to the environment of broker and load
 	LoadArgs   []string         // added to the arguments of every `tidemark load`
 	NoCeilings bool             // measure no ceiling beside capacity runs
+	Version    string           // of the tidemark binary, for the results
 }
 
 // BenchProperties are the broker settings that a bench changes, each said in the results.
@@ -115,7 +117,7 @@ func (t *Target) startBroker(ctx context.Context) error {
 		return err
 	}
 	t.broker = b
-	t.Bootstrap, t.Admin, t.PIDs, t.Version = b.Addr, b.Admin, []int{b.PID}, "tidemark"
+	t.Bootstrap, t.Admin, t.PIDs, t.Version = b.Addr, b.Admin, []int{b.PID}, strings.TrimSpace("tidemark "+t.options.Version)
 	return nil
 }
 
