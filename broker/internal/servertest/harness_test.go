@@ -1,4 +1,4 @@
-package server
+package servertest
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark/tidemark/broker/internal/metadata"
 	"github.com/tidemark/tidemark/broker/internal/purgatory"
 	"github.com/tidemark/tidemark/broker/internal/replica"
+	"github.com/tidemark/tidemark/broker/internal/server"
 	"github.com/tidemark/tidemark/core/buf"
 	"github.com/tidemark/tidemark/core/commitlog"
 	"github.com/tidemark/tidemark/core/compress"
@@ -44,7 +45,7 @@ type node struct {
 	dirs     *logdir.Dirs
 	set      *replica.Set
 	handlers *api.Handlers
-	server   *Server
+	server   *server.Server
 	addr     string
 }
 
@@ -76,7 +77,7 @@ func startWith(t testing.TB, cfg *config.Broker, fs vfs.FS) *node {
 	n.dirs.Start()
 	n.handlers = api.New(api.Deps{NodeID: 0, Config: cfg, Meta: n.images, Replicas: n.set, Pool: pool, Logger: logger, NowMS: now,
 		Sessions: fetchsession.New(1000, now), Purgatory: purgatory.New()})
-	n.server, err = New(Options{Handlers: n.handlers, Config: cfg, Pool: pool, Logger: logger})
+	n.server, err = server.New(server.Options{Handlers: n.handlers, Config: cfg, Pool: pool, Logger: logger})
 	must(t, err)
 	a, err := n.server.Listen("PLAINTEXT", "127.0.0.1:0")
 	must(t, err)
