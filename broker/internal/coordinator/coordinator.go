@@ -108,6 +108,7 @@ type Groups struct {
 	}
 	// ensure is held while __consumer_offsets is being created.
 	ensure  chan struct{}
+	creates atomic.Bool    // EnsureTopic is creating the topic, which this broker had not seen
 	running sync.WaitGroup // loops and loads
 }
 
@@ -171,7 +172,10 @@ func (g *Groups) EnsureTopic(ctx context.Context) error {
 	if len(*g.shards.Load()) > 0 {
 		return nil
 	}
-	if err := g.o.CreateOffsetsTopic(ctx); err != nil {
+	g.creates.Store(true)
+	err := g.o.CreateOffsetsTopic(ctx)
+	g.creates.Store(false)
+	if err != nil {
 		return fmt.Errorf("create %s: %w", kafka.OffsetsTopic, err)
 	}
 	for _, s := range *g.shards.Load() {
@@ -248,9 +252,12 @@ func (g *Groups) lead(t *metadata.Topic) {
 	for p := len(grown); p < len(t.Partitions); p++ {
 		grown = append(grown, &shard{g: g, p: kafka.Partition(p)})
 	}
+	// In its first leader epoch, while this broker creates the topic, a partition is known to be empty. At no other time:
+	// when a broker starts, topics seem to come into being that have long been there.
+	created := g.apply.topic == nil && g.creates.Load()
 	for p := range t.Partitions {
-		if t.Partitions[p].Leader == g.o.NodeID {
-			grown[p].lead(t.Partitions[p].LeaderEpoch)
+		if leader := &t.Partitions[p]; leader.Leader == g.o.NodeID {
+			grown[p].lead(leader.LeaderEpoch, created && leader.LeaderEpoch == 0)
 		} else {
 			grown[p].resign()
 		}

@@ -118,11 +118,17 @@ func TestAnswersWhileLoadingAndElsewhere(t *testing.T) {
 
 func TestUnreadableLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newFakeBroker(t, map[kafka.Partition]*fakeLog{}).ready()
+		b := newFakeBroker(t, map[kafka.Partition]*fakeLog{})
+		b.createOffsetsTopic(1)
+		b.ready()
 		if code := b.commit("g", "t", 1, 1); code != kafka.CoordinatorNotAvailable {
 			t.Error(code)
 		}
-		closeGroups(t, b)
+		fresh := newFakeBroker(t, map[kafka.Partition]*fakeLog{}).ready()
+		if code := fresh.commit("g", "t", 1, 1); code != kafka.NotCoordinator {
+			t.Error(code)
+		}
+		closeGroups(t, b, fresh)
 	})
 }
 
@@ -357,6 +363,7 @@ func TestCompressedOffsetsTopic(t *testing.T) {
 			}
 			again := newFakeBroker(t, b.logs)
 			again.createTopic("t", 1, nodeID, 0, 1)
+			again.createOffsetsTopic(1)
 			again.ready()
 			if off, code := again.committed("g", "t", 1); off != 42 || code != kafka.None {
 				t.Errorf("codec %d: committed offset %d, %v", codec, off, code)
@@ -364,4 +371,45 @@ func TestCompressedOffsetsTopic(t *testing.T) {
 			closeGroups(t, b, again)
 		})
 	}
+}
+
+// TestNewTopicOpensOnlyWhatIsUsed: of a topic that was created just now no partition is opened before its first record;
+// one that was there before is loaded, even if its creation is seen again when the broker starts.
+func TestNewTopicOpensOnlyWhatIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opened := map[kafka.Partition]int{}
+		var b *fakeBroker
+		count := func() {
+			open := b.o.Open
+			b.o.Open = func(p kafka.Partition) (Log, kafka.ErrorCode) { opened[p]++; return open(p) }
+		}
+		b = newFakeBroker(t, nil)
+		count()
+		b.ready()
+		b.createTopic("t", 1, nodeID, 0, 1)
+		if off, code := b.committed("g", "t", 1); off != -1 || code != kafka.None || len(opened) != 0 {
+			t.Errorf("offset %d, %v, %d opened", off, code, len(opened))
+		}
+		b.commit("g", "t", 1, 7)
+		b.commit("g", "t", 1, 8)
+		if len(opened) != 1 || opened[b.PartitionFor("g")] != 1 {
+			t.Errorf("opened %v", opened)
+		}
+		b.moveLeader(2, 1) // gives up the unused ones too
+		b.moveLeader(nodeID, 2)
+		synctest.Wait()
+		if off, _ := b.committed("g", "t", 1); off != 8 || len(opened) != partitions {
+			t.Errorf("offset %d, opened %v", off, opened)
+		}
+
+		clear(opened)
+		again := newFakeBroker(t, b.logs)
+		again.createTopic("t", 1, nodeID, 0, 1)
+		again.createOffsetsTopic(0) // in the epoch of its creation
+		synctest.Wait()
+		if off, code := again.committed("g", "t", 1); off != 8 {
+			t.Errorf("offset %d, %v after a start", off, code)
+		}
+		closeGroups(t, b, again)
+	})
 }

@@ -44,6 +44,7 @@ type shard struct {
 		state   shardState
 		closed  bool
 		epoch   kafka.LeaderEpoch
+		fresh   bool          // active with an empty log and nothing made for it yet
 		loaded  chan struct{} // closed when the load under way has ended, nil before the first
 		queue   []message
 		running bool
@@ -109,8 +110,13 @@ func (s *shard) loop() {
 			return
 		}
 		s.mu.queue = s.spare[:0]
+		fresh := s.mu.fresh
+		s.mu.fresh = false
 		s.mu.Unlock()
 		now := s.g.now()
+		if fresh {
+			s.begin(group.New(s.g.config, newUUID), nil)
+		}
 		for _, m := range round {
 			m.run(s, now)
 		}
@@ -167,6 +173,18 @@ func (s *shard) carryOut(now group.Now) {
 	if len(fx.Writes) == 0 {
 		return
 	}
+	if s.log == nil {
+		log, code := s.g.o.Open(s.p)
+		if code != kafka.None {
+			s.g.o.Logger.Error("group coordinator could not open its partition", "topic", kafka.OffsetsTopic, "partition", s.p, "error", code)
+			for _, w := range fx.Writes {
+				s.machine.Written(now, w.Ticket, kafka.KafkaStorageError)
+			}
+			s.carryOut(now)
+			return
+		}
+		s.log = log
+	}
 	limit := s.log.MaxBatchBytes()
 	var tickets []uint64
 	s.builder.Reset(now.WallMS, -1, -1, -1, 0)
@@ -218,7 +236,10 @@ func (s *shard) append(tickets []uint64, limit int) {
 
 // lead starts loading, unless the shard already leads with that epoch, or with the one before: then nobody else can have
 // led in between, and what was loaded still holds. Each start of a broker is such a step (BROKER 7).
-func (s *shard) lead(epoch kafka.LeaderEpoch) {
+//
+// With fresh the partition has just been created: there is nothing to load, and its log is opened with the first record.
+// Opening all 50 before the first group could be served took 390 ms.
+func (s *shard) lead(epoch kafka.LeaderEpoch, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed || s.mu.state != absent && epoch <= s.mu.epoch {
@@ -226,6 +247,10 @@ func (s *shard) lead(epoch kafka.LeaderEpoch) {
 	}
 	if (s.mu.state == loading || s.mu.state == active) && epoch == s.mu.epoch+1 {
 		s.mu.epoch = epoch
+		return
+	}
+	if fresh && s.mu.state == absent && s.mu.loaded == nil {
+		s.mu.state, s.mu.epoch, s.mu.fresh = active, epoch, true
 		return
 	}
 	wasActive := s.resignLocked()
@@ -264,6 +289,10 @@ func (s *shard) resignLocked() (wasActive bool) {
 	}
 	wasActive = s.mu.state == active
 	s.mu.state = absent
+	if s.mu.fresh {
+		s.mu.fresh = false // nobody has asked for anything
+		return false
+	}
 	if wasActive {
 		s.queueLocked(message{run: func(s *shard, now group.Now) {
 			s.machine.Resign(now)
@@ -309,13 +338,18 @@ func (s *shard) install(loaded chan struct{}, m *group.Machine, log Log) {
 		return
 	}
 	s.mu.state = active
-	codec := compress.Codec(s.g.o.Config.OffsetsTopicCompressionCodec)
 	s.queueLocked(message{run: func(s *shard, now group.Now) {
 		s.carryOut(now)
-		s.machine, s.log, s.builder = m, log, record.NewBuilder(nil, codec, 0)
+		s.begin(m, log)
 		m.Loaded(now)
 		s.g.forget(m, now)
 	}})
+}
+
+// begin makes a machine the shard's; a nil log is opened with the first record.
+func (s *shard) begin(m *group.Machine, log Log) {
+	codec := compress.Codec(s.g.o.Config.OffsetsTopicCompressionCodec)
+	s.machine, s.log, s.builder = m, log, record.NewBuilder(nil, codec, 0)
 }
 
 // newUUID gives a random (version 4) UUID as text.
