@@ -85,10 +85,13 @@ type runner struct {
 	out     io.Writer
 	show    progress
 	probes  []float64 // records/s of finished probes
+	began   time.Time // of this session
+
+	secondsBefore float64 // of the sessions before
 }
 
 func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer) error {
-	r := &runner{options: o, out: out}
+	r := &runner{options: o, out: out, began: time.Now()}
 	if err := r.prepare(args); err != nil {
 		return err
 	}
@@ -112,7 +115,7 @@ func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer
 		_ = r.writeStatus(err)
 		return failWith(exitFailure, err)
 	}
-	r.status.State, r.status.Ended = store.Finished, time.Now()
+	r.status.State = store.Finished
 	if err := r.writeStatus(nil); err != nil {
 		return failWith(exitFailure, err)
 	}
@@ -221,7 +224,7 @@ func (r *runner) prepareResume(args []string) error {
 		r.options.bootstrap = d.Plan.Command[i+1]
 	}
 	r.overrideTarget()
-	r.plan, r.status = &d.Plan, &d.Status
+	r.plan, r.status, r.secondsBefore = &d.Plan, &d.Status, d.Status.Seconds
 	if r.folder, err = store.Open(r.options.out); err != nil {
 		return failWith(exitUsage, err)
 	}
@@ -288,9 +291,8 @@ func (r *runner) writeStatus(err error) error {
 	if err != nil {
 		r.status.Error = err.Error()
 	}
-	if r.status.Ended.Before(r.status.Started) {
-		r.status.Ended = r.status.Started
-	}
+	r.status.Ended = time.Now()
+	r.status.Seconds = r.secondsBefore + time.Since(r.began).Seconds()
 	return r.folder.WriteStatus(r.status)
 }
 

@@ -16,8 +16,8 @@ import (
 // printSummary prints a bench as REPORT draws it; the last line ends with the report's path.
 func printSummary(w io.Writer, d *store.Data, a *gate.Analysis) {
 	length := ""
-	if d.Status.Ended.After(d.Status.Started) {
-		length = "  " + d.Status.Ended.Sub(d.Status.Started).Round(time.Second).String()
+	if d.Status.Seconds > 0 {
+		length = "  " + time.Duration(d.Status.Seconds*float64(time.Second)).Round(time.Second).String()
 	}
 	fmt.Fprintf(w, "\n%s  %d cells  %d runs%s  %s written\n", d.Plan.Suite, len(d.Plan.Cells), len(d.Runs), length, mib(a.Counts.BytesWritten))
 	printNoise(w, a)

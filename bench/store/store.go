@@ -142,6 +142,7 @@ type Status struct {
 	State       State     `json:"state"`
 	Started     time.Time `json:"started"`
 	Ended       time.Time `json:"ended"`
+	Seconds     float64   `json:"seconds"` // spent, a resumed run's sessions together
 	RunsDone    int       `json:"runsDone"`
 	RunsPlanned int       `json:"runsPlanned"`
 	Capacity    float64   `json:"capacity"`  // records/s found by the probes; 0 before
