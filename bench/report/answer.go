@@ -333,7 +333,7 @@ func (p *page) untold() *sentence {
 		}
 	}
 	if noWorse > 0 {
-		out.see("#axes", "%s", count(noWorse, "comparison")).say(" no worse than %s%%", number(100*p.d.Plan.Allowance))
+		out.see("#axes", "%s", count(noWorse, "comparison")).say(" no worse than %s%%", percent(p.d.Plan.Allowance))
 	}
 	return out.say(".")
 }

@@ -57,6 +57,22 @@ func (p *page) panels(kind store.Kind, metric string) []panel {
 	return out
 }
 
+// baseName is what ratios are to, in a title.
+func baseName(c *store.Cell) string {
+	if c.Role == store.Probe {
+		return "the baseline"
+	}
+	return short(c.Name, 40)
+}
+
+// needsMore says that noise is known too badly for verdicts, where it is.
+func (p *page) needsMore(metric string, kind store.Kind) string {
+	if n := p.a.Noise[gate.NoiseKey{Metric: metric, Kind: kind}]; n.DF < stats.MinDF {
+		return fmt.Sprintf("No verdicts: noise rests on %d degrees of freedom, %d are needed. ", n.DF, stats.MinDF)
+	}
+	return ""
+}
+
 // value is what a cell sets its panel's axis to.
 func (c *cell) value() string {
 	var values []string
@@ -100,8 +116,8 @@ func (p *page) forest(kind store.Kind, m store.Metric) *figure {
 	base := p.d.Cell(cells[0].Against)
 	f := &figure{
 		id:    "axes-" + strings.NewReplacer(" ", "-", ".", "").Replace(string(kind)+"-"+m.Name),
-		title: fmt.Sprintf("%s, ratio to %s: %s", m.Name, short(base.Name, 40), better),
-		caption: p.caption(fmt.Sprintf("Dot and 95%% interval of the ratio, log axis, no unit; small dots are single runs; shaded: within the allowance of %s%%.", number(100*p.d.Plan.Allowance)),
+		title: fmt.Sprintf("%s, ratio to %s: %s", m.Name, baseName(base), better),
+		caption: p.caption(p.needsMore(m.Name, kind)+fmt.Sprintf("Dot and 95%% interval of the ratio, log axis, no unit; small dots are single runs; shaded: within the allowance of %s%%.", percent(p.d.Plan.Allowance)),
 			p.cell(base.Number).meant(), p.totalRepeats(cells)+" against "+count(len(p.cell(base.Number).counted), "run"), p.noise(m.Name, kind)),
 		height: func(f frame) float64 { return forestHeight(panels, f) },
 		draw:   func(c *canvas, f frame, top float64) { p.drawForest(c, f, top, panels, m, e) },
@@ -128,7 +144,7 @@ func forestHeight(panels []panel, f frame) float64 {
 }
 
 func (p *page) drawForest(c *canvas, f frame, top float64, panels []panel, m store.Metric, e extent) {
-	left, right := 148.0, f.width-236
+	left, right := 118.0, f.width-244
 	pad := 16.0
 	if f.narrow {
 		left, right, pad = 96, f.width-18, 10
@@ -149,7 +165,7 @@ func (p *page) drawForest(c *canvas, f frame, top float64, panels []panel, m sto
 			c.line(s.at(t), y+1, s.at(t), y+h+1, stroke("grid", 1))
 		}
 		c.line(s.at(1), y+1, s.at(1), y+h+1, stroke("axis", 1.4))
-		c.styled(pad+8, y+14, 11.5, "start", "muted", bold, short(q.axis, int(left/6)))
+		c.styled(pad+8, y+14, 11.5, "start", "muted", bold, fit(q.axis, 11.5, f.width-2*pad-20))
 		for i, one := range q.cells {
 			p.forestLine(c, f, s, one, m, y+forestHead+row*float64(i)+8, left)
 		}
@@ -163,7 +179,7 @@ func (p *page) drawForest(c *canvas, f frame, top float64, panels []panel, m sto
 }
 
 func (p *page) forestLine(c *canvas, f frame, s scale, one *cell, m store.Metric, y, left float64) {
-	label := short(one.value(), int(left/6.6))
+	label := fit(one.value(), 12, left-24)
 	c.text(left-8, y+4, 12, "end", "ink", label)
 	words, figureText := one.state(), ""
 	x, ok := p.a.Comparison(one.Number, m.Name)
@@ -200,15 +216,17 @@ func (p *page) forestLine(c *canvas, f frame, s scale, one *cell, m store.Metric
 		words = "no figure"
 	}
 	if f.narrow {
-		c.text(left, y+17, 10, "start", "muted", strings.TrimSpace(figureText+"  "+short(words, 34)))
+		text := fit(strings.TrimSpace(figureText+"  "+brief(words)), 10, f.width-left-10)
+		c.rect(left-2, y+8, textWidth(text, 10)+4, 12, fill("frame")) // lines behind words are hard to read
+		c.text(left, y+17, 10, "start", "muted", text)
 		return
 	}
-	c.text(s.to+12, y+4, 11, "start", "ink", figureText)
+	c.text(s.to+12, y+4, 10.5, "start", "ink", figureText)
 	at := s.to + 12
 	if figureText != "" {
-		at += 114
+		at += 108
 	}
-	c.text(at, y+4, 11, "start", colour, short(words, 19))
+	c.text(at, y+4, 10.5, "start", colour, fit(brief(words), 10.5, f.width-at-12))
 }
 
 func (p *page) forestTable(cells []*cell, m store.Metric) string {
@@ -224,6 +242,15 @@ func (p *page) forestTable(cells []*cell, m store.Metric) string {
 		t.row(link(cellAddress(c.Number), c.Name), esc(value), esc(r), esc(words), esc(c.repeats()))
 	}
 	return t.html("")
+}
+
+// brief is a verdict where there is little room.
+func brief(words string) string {
+	words, cut := strings.CutSuffix(strings.TrimPrefix(words, "cannot tell: "), "more runs")
+	if cut {
+		return "cannot tell (" + words + "more)"
+	}
+	return strings.Replace(words, " is proven)", ")", 1)
 }
 
 // axes is the section of panels: latency and capacity cells apart.
@@ -254,27 +281,31 @@ func (p *page) axes(b *strings.Builder) {
 		for _, f := range figures {
 			b.WriteString(f.render())
 		}
+		if text := p.exploratory(); text != "" && group.kind == store.Latency {
+			b.WriteString(`<p class="aside side">` + esc(text) + " Axes stand in the order of their effect, the strongest first.</p>")
+		}
 		b.WriteString("</div>\n")
 	}
 	p.interactions(b)
 	if drawn == 0 {
 		why(b, "no cell that changes a setting has a run that counts yet, so there is nothing to compare with the baseline")
-		return
 	}
-	exploratory, stand := 0, 0
+}
+
+// exploratory says how many of the comparisons nobody asked for would stand out by chance.
+func (p *page) exploratory() string {
+	all, stand := 0, 0
 	for _, c := range p.a.Comparisons {
 		if !c.Primary {
-			exploratory++
-			if c.Stands {
-				stand++
-			}
+			all++
+			stand += int(b2f(c.Stands))
 		}
 	}
-	if exploratory > 0 {
-		fmt.Fprintf(b, "<p class=\"aside\">Beyond the comparisons named beforehand this run makes %d exploratory ones (%d metrics of every cell); "+
-			"by chance alone about %s of them would stand out at 95%%. %d stand at a false discovery rate of 5%%.</p>\n",
-			exploratory, len(store.Metrics()), number(p.a.ChanceFindings), stand)
+	if all == 0 {
+		return ""
 	}
+	return fmt.Sprintf("Beyond the comparisons named beforehand this run makes %d exploratory ones (every metric of every cell); by chance alone about %s of them would stand out at 95%%. "+
+		"%d stand at a false discovery rate of 5%%; only those are called worse or better without \"may be chance\".", all, whole(p.a.ChanceFindings), stand)
 }
 
 // interactions draws a heat map for each pair of axes that some cells change together.

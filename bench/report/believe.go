@@ -115,7 +115,7 @@ func (p *page) latenessTable(b *strings.Builder) {
 		if share > 0.1 {
 			over = " (over a tenth)"
 		}
-		t.row(link(cellAddress(c.Number), c.Name), number(pacer), esc(number(100*share)+"% "+over), number(100*blocked)+"%", number(cpu), number(100*wait)+"% of the window")
+		t.row(link(cellAddress(c.Number), c.Name), number(pacer), esc(number(100*share)+"% "+over), whole(100*blocked)+"%", number(cpu), number(100*wait)+"% of the window")
 	}
 	if len(t.rows) == 0 {
 		why(b, "no latency cell has run")

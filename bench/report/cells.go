@@ -57,6 +57,9 @@ func (p *page) cellsSection(b *strings.Builder, room int) {
 			open = ` open="open"`
 		}
 		// The id is the address that script understands too: a link works with script on and off.
+		if c.Against != 0 {
+			fmt.Fprintf(b, `<span id="cell=%d&amp;vs=%d"></span>`, c.Number, c.Against)
+		}
 		fmt.Fprintf(b, `<details class="cell" id="cell=%d"%s><summary><span class="no">%d</span> <b>%s</b> <span class="sum">%s</span></summary>`+"\n%s</details>\n",
 			c.Number, open, c.Number, esc(short(c.Name, 80)), p.summary(c), text)
 	}
@@ -165,8 +168,8 @@ func (p *page) achieved(c *cell) string {
 	s := fmt.Sprintf("Repeat %d: intended %s = acked %s + failed %s + unanswered %s + unsent %s.", r.Repeat,
 		grouped(float64(e.Intended)), grouped(float64(e.Acked+e.HandedToSocket)), grouped(float64(e.Failed)), grouped(float64(e.Unanswered)), grouped(float64(e.Unsent)))
 	if x.Batches > 0 {
-		s += fmt.Sprintf(" Batches of %s records and %s (median; most %s), %s batches a request, %s requests/s.", number(x.RecordsMedian), bytesOf(int64(x.BytesMedian)),
-			grouped(float64(x.RecordsMax)), number(x.PerRequestMedian), number(x.RequestsPerSec))
+		s += fmt.Sprintf(" Batches of %s records and %s (median; most %s), %s batches a request, %s requests/s.", whole(x.RecordsMedian), bytesOf(int64(x.BytesMedian)),
+			grouped(float64(x.RecordsMax)), whole(x.PerRequestMedian), number(x.RequestsPerSec))
 	}
 	for _, g := range r.Result.Consume.Groups {
 		if g.IdleMembers > 0 {
@@ -280,5 +283,5 @@ func (p *page) ackMeanings(b *strings.Builder) {
 		}
 		t.row(word(g.m.Acks), esc(short(g.m.Sentence, 200)), fmt.Sprint(g.m.Replicas), fmt.Sprint(g.m.MinISR), word(g.m.FsyncMode), esc(fsyncs), word(g.m.Cache), word(g.m.Regime), cells)
 	}
-	b.WriteString(`<div class="scroll" tabindex="0">` + t.html("") + "</div>\n")
+	b.WriteString(`<div class="scroll" tabindex="0">` + t.html(` class="ack"`) + "</div>\n")
 }

@@ -212,18 +212,18 @@ func drawCurves(c *canvas, f frame, top float64, some []*curve) {
 		c.text(left-6, y.at(t)+3.5, 10.5, "end", "muted", tick(t))
 	}
 	percentileAxis(c, x, left, right, top+8, bottom)
-	c.text(left-6, top+4, 10.5, "end", "muted", "ms (log)")
+	c.text(10+6*b2f(!f.narrow), top+2, 10.5, "start", "muted", "ms (log)")
 	var ends []label
 	for n, k := range some {
 		at := drawCurve(c, x, y, k)
-		ends = append(ends, label{at, short(k.c.Name, 22), k.colour})
+		ends = append(ends, label{right + 6, at, short(k.c.Name, 22), k.colour})
 		if f.narrow {
 			c.line(left, bottom+44+15*float64(n), left+18, bottom+44+15*float64(n), stroke(k.colour, 2.2))
 			c.text(left+24, bottom+48+15*float64(n), 11, "start", "ink", short(k.c.Name, 40))
 		}
 	}
 	if !f.narrow {
-		place(c, ends, right+6, top+12, bottom, 11)
+		place(c, ends, top+12, bottom, 11)
 	}
 }
 

@@ -93,6 +93,17 @@ func ratio(r stats.Ratio) string {
 	return "×" + number(r.Value)
 }
 
+// whole prints a number without needless zeros: 3, 1.5.
+func whole(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return number(v)
+}
+
+// percent prints a share as people say it: 5, 2.5.
+func percent(share float64) string { return fmt.Sprintf("%.3g", 100*share) }
+
 // bytesOf prints a size in binary units.
 func bytesOf(n int64) string {
 	switch v := float64(n); {

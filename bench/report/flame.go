@@ -68,7 +68,7 @@ var parts = [...]struct {
 	{"receive", regexp.MustCompile(`\(\*(conn|netFD|FD)\)\.Read|readFrame|readRequest|io\.Read`)},
 	{"check", regexp.MustCompile(`crc32|core/record\.|core/compress|core/wire\.|klauspost/compress|pierrec/lz4`)},
 	{"write", regexp.MustCompile(`core/commitlog|core/vfs|[pP]write`)},
-	{"send", regexp.MustCompile(`\(\*(conn|netFD|FD|Buffers)\)\.(Write|Writev|writeTo|writeBuffers)|[sS]endfile|[wW]ritev`)},
+	{"send", regexp.MustCompile(`\(\*(conn|netFD|FD|Buffers)\)\.(Write|Writev|writeTo|writeBuffers)|[sS]endfile|(^|[^p])[wW]ritev`)},
 	{"the rest", nil},
 }
 
@@ -330,7 +330,7 @@ func (p *page) splitFigure(c *cell, x *cpuProfile) *figure {
 		t.row(part.name, number(100*float64(x.parts[i])/float64(x.root.value))+"%")
 	}
 	return &figure{
-		title: "Where a CPU-second of the target goes: " + short(c.Name, 50),
+		wide: 760, title: "Where a CPU-second of the target goes: " + short(c.Name, 50),
 		caption: p.caption(fmt.Sprintf("Share of the target's CPU samples (%s), by the innermost known function of each stack; linear axis from 0 to 100%%.", grouped(float64(x.samples))),
 			c.meant(), c.repeats(), ""),
 		height: func(frame) float64 { return 22 * float64(len(parts)) },

@@ -210,7 +210,7 @@ func (h *heat) figure(p *page) *figure {
 		noise = p.noise("throughput", store.Capacity)
 	}
 	return &figure{
-		title: title, caption: p.caption(what, h.c.meant(), h.c.repeats(), noise),
+		wide: 760, title: title, caption: p.caption(what, h.c.meant(), h.c.repeats(), noise),
 		height: func(frame) float64 {
 			return float64(len(h.strips))*(heatStripRow+heatStripSpace) + float64(rows)*heatRow + 44
 		},
@@ -284,7 +284,7 @@ func (h *heat) draw(c *canvas, f frame, top float64, rows int) {
 	for _, s := range h.columns {
 		length = max(length, s.length)
 	}
-	c.text((left+right)/2, bottom+31, 11, "middle", "muted", fmt.Sprintf("repeats (#), %s s a column", number(length)))
+	c.text((left+right)/2, bottom+31, 11, "middle", "muted", fmt.Sprintf("repeats (#), %s s a column", whole(length)))
 }
 
 func (h *heat) drawMap(c *canvas, xs []float64, width, top, bottom, left, right float64) {
@@ -372,7 +372,7 @@ func (h *heat) table() string {
 			t.row("…", esc(fmt.Sprintf("%d more in result.json", len(h.columns)-i)))
 			break
 		}
-		row := []string{fmt.Sprint(s.run.Repeat), number(s.start)}
+		row := []string{fmt.Sprint(s.run.Repeat), whole(s.start)}
 		for _, one := range h.strips {
 			row = append(row, number(one.values[i]))
 		}
@@ -406,7 +406,7 @@ func (h *heat) slowest() string {
 		return ""
 	}
 	s := fmt.Sprintf("The slowest record (%s, %s ms) was intended in second %s of repeat %d, whose p99 was %s ms.",
-		name, milliseconds(worst.Max), number(float64(at.StartNanos)/1e9), run.Repeat, milliseconds(worst.P99))
+		name, milliseconds(worst.Max), whole(float64(at.StartNanos)/1e9), run.Repeat, milliseconds(worst.P99))
 	var also []string
 	if l, ok := at.Clocks[result.Pacer]; ok && l.Count > 0 {
 		also = append(also, fmt.Sprintf("the generator's own lateness reached %s ms", milliseconds(l.Max)))

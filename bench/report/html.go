@@ -142,7 +142,7 @@ func (p *page) answerHTML(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, `<li%s><b>%s</b> %s</li>`, class, grouped(float64(t.value)), esc(t.name))
 	}
-	b.WriteString("</ul>\n" + `<p class="aside">Intervals in brackets are 95%, from noise pooled over all repeats. Verdicts allow ` + number(100*p.d.Plan.Allowance) + `%.</p>` + "\n")
+	b.WriteString("</ul>\n" + `<p class="aside">Intervals in brackets are 95%, from noise pooled over all repeats. Verdicts allow ` + percent(p.d.Plan.Allowance) + `%.</p>` + "\n")
 }
 
 // css is the style sheet with the colours of the pictures in front.

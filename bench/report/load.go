@@ -105,13 +105,13 @@ func (p *page) load(b *strings.Builder) {
 		name = clock(p.baseline)
 	}
 	f := &figure{
-		id: "load-plot", title: "Latency (" + name + ") against offered rate, baseline settings",
+		id: "load-plot", wide: 1000, title: "Latency (" + name + ") against offered rate, baseline settings",
 		caption: p.caption(what, p.baselineMeant(), p.totalRepeats(l.cells), p.noise(name+" p99", store.Latency)),
 		height: func(f frame) float64 {
 			if f.narrow {
 				return 300
 			}
-			return 360
+			return 400
 		},
 		draw:  func(c *canvas, f frame, top float64) { l.draw(c, f, top) },
 		table: p.loadTable(l),
@@ -120,7 +120,7 @@ func (p *page) load(b *strings.Builder) {
 }
 
 func (l *loadPicture) draw(c *canvas, f frame, top float64) {
-	left, right, height := 60.0, f.width-64, 360.0
+	left, right, height := 60.0, f.width-64, 400.0
 	if f.narrow {
 		left, right, height = 44, f.width-44, 300
 	}
@@ -135,7 +135,7 @@ func (l *loadPicture) draw(c *canvas, f frame, top float64) {
 		}
 		c.rect(x.at(low), top+6, max(2, x.at(high)-x.at(low)), bottom-top-6, ` opacity="0.8"`+fill("shade"))
 		c.line(x.at(l.capacity.Value), top+6, x.at(l.capacity.Value), bottom, ` stroke-dasharray="2 3"`+stroke("gold", 1.3))
-		c.text(x.at(l.capacity.Value)-5, top+17, 10.5, "end", "gold", "closed-loop capacity "+tick(math.Round(l.capacity.Value/100)*100)+"/s")
+		c.text(min(right, x.at(high)), top+1, 10.5, "end", "gold", "closed-loop capacity "+tick(math.Round(l.capacity.Value/1000)*1000)+"/s")
 	}
 	if l.slo > 0 {
 		c.line(left, y.at(l.slo), right, y.at(l.slo), ` stroke-dasharray="7 3"`+stroke("purple", 1.5))
@@ -146,8 +146,8 @@ func (l *loadPicture) draw(c *canvas, f frame, top float64) {
 		c.text(right, y.at(l.linger)-4, 10.5, "end", "muted", "linger "+number(l.linger)+" ms")
 	}
 	var ends []label
-	if last, ok := l.curve(c, x, y, l.pacer, ` stroke-dasharray="4 3"`+stroke("gold", 1.2)); ok {
-		ends = append(ends, label{last, "pacer", "gold"})
+	if at, last, ok := l.curve(c, x, y, l.pacer, ` stroke-dasharray="4 3"`+stroke("gold", 1.2)); ok {
+		ends = append(ends, label{at + 8, last, "pacer", "gold"})
 	}
 	for i, q := range quantiles {
 		var dots []dot
@@ -156,14 +156,14 @@ func (l *loadPicture) draw(c *canvas, f frame, top float64) {
 				dots = append(dots, d)
 			}
 		}
-		if last, ok := l.curve(c, x, y, dots, stroke(q.colour, 1.8)); ok {
-			ends = append(ends, label{last, q.name, q.colour})
+		if at, last, ok := l.curve(c, x, y, dots, stroke(q.colour, 1.8)); ok {
+			ends = append(ends, label{at + 8, last, q.name, q.colour})
 		}
 	}
 	for _, d := range l.dots {
 		l.dot(c, x, y, d)
 	}
-	place(c, ends, right+6, top+10, bottom, 11)
+	place(c, ends, top+10, bottom, 11)
 }
 
 func (l *loadPicture) dot(c *canvas, x, y scale, d dot) {
@@ -187,7 +187,7 @@ func (l *loadPicture) dot(c *canvas, x, y scale, d dot) {
 }
 
 // curve joins the geometric means of the dots at each rate, and returns where it ends.
-func (l *loadPicture) curve(c *canvas, x, y scale, dots []dot, attributes string) (end float64, ok bool) {
+func (l *loadPicture) curve(c *canvas, x, y scale, dots []dot, attributes string) (endX, endY float64, ok bool) {
 	byRate := map[float64][]float64{}
 	var rates []float64
 	for _, d := range dots {
@@ -197,29 +197,29 @@ func (l *loadPicture) curve(c *canvas, x, y scale, dots []dot, attributes string
 		byRate[d.rate] = append(byRate[d.rate], d.ms)
 	}
 	if len(rates) == 0 {
-		return 0, false
+		return 0, 0, false
 	}
 	slices.Sort(rates)
 	d := ""
 	for i, r := range rates {
 		mean := stats.Mean(byRate[r], stats.Noise{}).Value
 		d += string("ML"[min(i, 1)]) + num(x.at(r)) + " " + num(y.at(mean))
-		end = y.at(mean)
+		endX, endY = x.at(r), y.at(mean)
 	}
 	if len(rates) > 1 {
 		c.path(d, attributes)
 	}
-	return end, true
+	return endX, endY, true
 }
 
 // label is a name at the end of a curve.
 type label struct {
-	y            float64
+	x, y         float64
 	text, colour string
 }
 
 // place writes labels beside their curves, moved apart where they would touch.
-func place(c *canvas, labels []label, x, top, bottom, size float64) {
+func place(c *canvas, labels []label, top, bottom, size float64) {
 	slices.SortStableFunc(labels, func(a, b label) int { return int(math.Copysign(1, a.y-b.y)) })
 	gap := size + 2
 	for i := range labels {
@@ -234,7 +234,7 @@ func place(c *canvas, labels []label, x, top, bottom, size float64) {
 		limit = labels[i].y - gap
 	}
 	for _, l := range labels {
-		c.styled(x, l.y+size*0.35, size, "start", l.colour, bold, l.text)
+		c.styled(l.x, l.y+size*0.35, size, "start", l.colour, bold, l.text)
 	}
 }
 
@@ -255,7 +255,7 @@ func axesOf(c *canvas, f frame, x, y scale, left, right, top, bottom float64, xN
 	c.line(left, bottom, right, bottom, stroke("axis", 1.2))
 	c.text((left+right)/2, bottom+30, 11, "middle", "muted", xName)
 	// The unit stands at the axis's head, upright: nobody reads with the head on the shoulder.
-	c.text(left-6, top-2, 10.5, "end", "muted", yName)
+	c.text(10+6*b2f(!f.narrow), top-2, 10.5, "start", "muted", yName)
 }
 
 func (p *page) loadTable(l *loadPicture) string {

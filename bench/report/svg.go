@@ -49,8 +49,6 @@ type frame struct {
 	narrow bool
 }
 
-var frames = []frame{{width: 760}, {width: 360, narrow: true}}
-
 // canvas writes one SVG. Every mark has presentation attributes, so that it shows with style sheets off.
 type canvas struct {
 	strings.Builder
@@ -126,24 +124,33 @@ func (c *canvas) mark(shape int, x, y, r float64, colour string, hollow bool, hi
 	fmt.Fprintf(c, `<path d="%s"%s><title>%s</title></path>`, d, paint, esc(hint))
 }
 
-// textWidth estimates how wide s is at a size: there is no font to ask.
+// textWidth estimates how wide s is at a size: there is no font to ask, so it is the widest of the usual ones.
 func textWidth(s string, size float64) float64 {
 	w := 0.0
 	for _, r := range s {
 		switch {
 		case strings.ContainsRune("iljtfI.,:;'|![]() ", r):
-			w += 0.31
+			w += 0.37
 		case strings.ContainsRune("mwMW@%—", r):
-			w += 0.86
+			w += 0.95
 		case r >= 'A' && r <= 'Z':
-			w += 0.66
+			w += 0.7
 		case r > 0x2e80:
 			w += 1
 		default:
-			w += 0.55
+			w += 0.62
 		}
 	}
 	return w * size
+}
+
+// fit cuts s to a width.
+func fit(s string, size, width float64) string {
+	s = short(s, 400)
+	for n := len([]rune(s)); textWidth(s, size) > width && n > 2; n-- {
+		s = short(s, n-1)
+	}
+	return s
 }
 
 // wrap breaks s into lines of at most width; a word that is longer than a line is cut.
@@ -177,6 +184,7 @@ type figure struct {
 	draw    func(c *canvas, f frame, top float64) // from y=top down to top+height
 	table   string                                // HTML of the table behind it
 	id      string
+	wide    float64 // width at a desk; 0 is 580, half of the page
 }
 
 // render returns the HTML of the figure: both pictures and its table.
@@ -187,9 +195,11 @@ func (g *figure) render() string {
 		b.WriteString(` id="` + esc(g.id) + `"`)
 	}
 	b.WriteString(">")
-	for _, f := range frames {
-		b.WriteString(g.svg(f))
+	desk := frame{width: 580}
+	if g.wide > 0 {
+		desk.width = g.wide
 	}
+	b.WriteString(g.svg(desk) + g.svg(frame{width: 360, narrow: true}))
 	if g.table != "" {
 		b.WriteString(`<details class="behind"><summary>the numbers</summary><div class="scroll" tabindex="0">` + g.table + `</div></details>`)
 	}
