@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -34,6 +35,7 @@ type second struct {
 // takes 300 KB, and one lock for each batch does not hurt.
 type book struct {
 	window  *span
+	perTop  int  // partitions of a topic
 	latency bool // the clocks are kept (not in a capacity run)
 
 	mu struct {
@@ -42,7 +44,8 @@ type book struct {
 		spare   [numClocks]*hdrhistogram.Histogram
 		seconds []second
 		ends    counts
-		closed  bool // no more acks are entered
+		closed  bool    // no more acks are entered
+		parts   []int64 // acked, by topic and partition
 	}
 }
 
@@ -123,6 +126,12 @@ func (b *book) acked(a *driver.Ack) {
 		}
 	}
 	c.acked += in
+	if at := int(a.Topic)*b.perTop + int(a.Partition); in > 0 {
+		for at >= len(b.mu.parts) {
+			b.mu.parts = append(b.mu.parts, 0)
+		}
+		b.mu.parts[at] += in
+	}
 	c.ackedBytes += in * each
 	if in == n {
 		c.ackedBytes += a.Bytes - n*each
@@ -218,6 +227,26 @@ func (b *book) swap(into *[numClocks]*hdrhistogram.Histogram) (dropped int64) {
 	b.mu.spare = full
 	b.mu.Unlock()
 	return dropped
+}
+
+// skew is the busiest partition's acked records over the mean of all.
+func skew(books []*book, partitions int) float64 {
+	sums := make([]int64, partitions)
+	total := int64(0)
+	for _, b := range books {
+		b.mu.Lock()
+		for i, n := range b.mu.parts {
+			if i < len(sums) {
+				sums[i] += n
+				total += n
+			}
+		}
+		b.mu.Unlock()
+	}
+	if total == 0 {
+		return 0
+	}
+	return float64(slices.Max(sums)) * float64(partitions) / float64(total)
 }
 
 // totals are all books together.

@@ -67,7 +67,13 @@ func loadCommand() *cobra.Command {
 	spec := workload.Default()
 	var f loadFlags
 	cmd := &cobra.Command{Use: "load", Short: "send one workload to a Kafka cluster and measure it", Long: loadLong, Example: loadExample,
-		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true}
+		SilenceUsage: true, SilenceErrors: true}
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usage(fmt.Errorf("load takes no argument %q: settings are flags (--help)", args[0]))
+		}
+		return nil
+	}
 	fs := cmd.Flags()
 	fs.StringSliceVarP(&f.bootstrap, "bootstrap", "b", nil, "brokers to begin with, HOST:PORT,...")
 	fs.StringVarP(&f.file, "workload", "w", "", "read the workload from this YAML file")

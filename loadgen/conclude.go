@@ -271,6 +271,7 @@ func (r *run) produced(res *result.Result, sum *counts) {
 	p.Batches = batches(&r.stats, secs)
 	p.BlockedNanos, p.ThrottleNanos = sum.blockedNanos, r.stats.ThrottleNanos
 	p.BacklogSlopePerSec = r.backlogSlope()
+	p.PartitionSkew = skew(r.books, r.spec.Topics*r.spec.Partitions)
 }
 
 func batches(s *driver.Stats, secs float64) result.Batches {

@@ -287,7 +287,7 @@ func (r *run) config() (driver.Config, error) {
 	return driver.Config{
 		Bootstrap: r.o.Bootstrap, ClientID: "tidemark-load", Topics: r.topics, Logger: r.o.Logger,
 		Acks: acks, Idempotence: s.Idempotence, InFlight: s.InFlight, Linger: s.Linger.D(), BatchBytes: int(s.BatchSize),
-		MaxRequestBytes: int(s.RequestMax), Codec: codec, CodecLevel: s.CompressionLevel, BufferBytes: int64(s.Buffer), BufferRecords: records,
+		MaxRequestBytes: int(s.RequestMax), Codec: codec, CodecLevel: s.CompressionLevel, PayloadPool: s.PayloadPool, BufferBytes: int64(s.Buffer), BufferRecords: records,
 		DeliveryTimeout: s.DeliveryTimeout.D(), RequestTimeout: s.RequestTimeout.D(), RetryBackoff: s.RetryBackoff.D(), Retries: s.Retries,
 		FetchMinBytes: int32(s.FetchMin), FetchMaxBytes: int32(s.FetchMax), FetchMaxPartitionBytes: int32(s.FetchPartitionMax),
 		FetchMaxWait: s.FetchMaxWait.D(), ReadCommitted: s.Isolation == workload.IsolationCommitted, MaxPollRecords: s.MaxPollRecords,

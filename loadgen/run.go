@@ -140,7 +140,7 @@ func (r *run) verdictError() error {
 // books are as many as cores: see book.
 func (r *run) makeBooks() {
 	for range max(1, runtime.GOMAXPROCS(0)) {
-		r.books = append(r.books, &book{window: &r.window, latency: r.spec.Question == workload.Latency})
+		r.books = append(r.books, &book{window: &r.window, perTop: r.spec.Partitions, latency: r.spec.Question == workload.Latency})
 	}
 }
 

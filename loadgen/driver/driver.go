@@ -134,6 +134,7 @@ type Config struct {
 	MaxRequestBytes int
 	Codec           compress.Codec
 	CodecLevel      int   // 0 is the codec's own default
+	PayloadPool     int   // raw alone: send this many compressed batches again and again; 0 compresses each
 	BufferBytes     int64 // buffer.memory: for each producer
 	BufferRecords   int   // the same in records; 0 is no such bound
 	DeliveryTimeout time.Duration

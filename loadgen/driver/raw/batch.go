@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"slices"
+	"sync"
 
 	"github.com/tidemark/tidemark/core/compress"
 	"github.com/tidemark/tidemark/core/kafka"
@@ -108,12 +110,11 @@ func putVarint(b []byte, at int, v int64) int {
 
 // seal writes the header and the CRC, and compresses first where there is a codec. Sealing again only renews the
 // producer's identity.
-func (b *batch) seal(codecs *compress.Codecs, codec compress.Codec, level int, id kafka.ProducerID, epoch kafka.ProducerEpoch) error {
+func (b *batch) seal(pool *payloadPool, codecs *compress.Codecs, codec compress.Codec, level int, id kafka.ProducerID, epoch kafka.ProducerEpoch) error {
 	if !b.sealed {
 		b.wire = b.buf
 		if codec != compress.None {
-			packed := append(b.packed[:0], make([]byte, record.HeaderBytes)...)
-			packed, err := codecs.Append(packed, codec, level, b.buf[record.HeaderBytes:])
+			packed, err := pool.pack(b, codecs, codec, level)
 			if err != nil {
 				return fmt.Errorf("compress a batch of %d records with %s: %w", b.n, codec, err)
 			}
@@ -140,4 +141,35 @@ func (b *batch) seal(codecs *compress.Codecs, codec compress.Codec, level int, i
 	}
 	record.Batch(b.wire).SealCRC()
 	return nil
+}
+
+// payloadPool keeps the first compressed batches and hands them out again in the place of others with as many records,
+// so that a run can do without the cost of compressing. What is sent is then no longer what was appended: such runs are
+// not verified, and say so. A nil pool compresses everything.
+type payloadPool struct {
+	mu   sync.Mutex
+	most int
+	kept map[int32][][]byte // compressed records by their number
+	n    int
+	next int
+}
+
+// pack appends room for a header and the compressed records to the batch's own buffer.
+func (p *payloadPool) pack(b *batch, codecs *compress.Codecs, codec compress.Codec, level int) ([]byte, error) {
+	var header [record.HeaderBytes]byte
+	dst := append(b.packed[:0], header[:]...)
+	if p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if same := p.kept[b.n]; len(same) > 0 && p.n >= p.most {
+			p.next++
+			return append(dst, same[p.next%len(same)]...), nil
+		}
+	}
+	dst, err := codecs.Append(dst, codec, level, b.buf[record.HeaderBytes:])
+	if err == nil && p != nil && p.n < p.most {
+		p.kept[b.n] = append(p.kept[b.n], slices.Clone(dst[record.HeaderBytes:]))
+		p.n++
+	}
+	return dst, err
 }

@@ -7,10 +7,13 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
-	"github.com/tidemark/tidemark/core/clock"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark/tidemark/core/clock"
 )
 
 // maxAnswerBytes bounds one answer's frame.
@@ -38,6 +41,8 @@ type request interface {
 // It is made by dial and ended by fail (or close); both goroutines end then, and all requests get failed.
 type conn struct {
 	nc       net.Conn
+	rc       syscall.RawConn
+	w        writing
 	addr     string
 	clientID string
 	versions map[int16][2]int16 // API key: min, max
@@ -71,7 +76,12 @@ func dial(ctx context.Context, addr, clientID string) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to broker: %w", err)
 	}
-	c := &conn{nc: nc, addr: addr, clientID: clientID, wake: make(chan struct{}, 1), done: make(chan struct{}), readBuf: make([]byte, 64<<10)}
+	rc, err := nc.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		_ = nc.Close()
+		return nil, fmt.Errorf("connect to broker %s: %w", addr, err)
+	}
+	c := &conn{nc: nc, rc: rc, addr: addr, clientID: clientID, wake: make(chan struct{}, 1), done: make(chan struct{}), readBuf: make([]byte, 64<<10)}
 	c.mu.written, c.mu.early.L = -1, &c.mu
 	go c.readAnswers()
 	go c.writeRequests()
@@ -126,12 +136,13 @@ func (c *conn) enqueue(r request) error {
 	return nil
 }
 
-// flush writes what is enqueued from the calling goroutine, unless someone else is writing already.
-func (c *conn) flush() {
+// flush writes what is enqueued from the calling goroutine, unless someone else is writing already, and says for how long
+// the socket was full meanwhile.
+func (c *conn) flush() (waited time.Duration) {
 	c.mu.Lock()
 	if c.mu.writing {
 		c.mu.Unlock()
-		return
+		return 0
 	}
 	c.mu.writing = true
 	for len(c.mu.out) > 0 && c.mu.err == nil {
@@ -149,7 +160,9 @@ func (c *conn) flush() {
 			c.mu.pending = append(c.mu.pending, sent{r: r, id: id, nanos: clock.Nanos()})
 			c.mu.Unlock()
 		}
-		if err := c.write(bufs); err != nil {
+		full, err := c.write(bufs)
+		waited += full
+		if err != nil {
 			c.fail(err)
 			if !wants {
 				r.failed(err)
@@ -171,6 +184,7 @@ func (c *conn) flush() {
 	if failed {
 		c.failRequests()
 	}
+	return waited
 }
 
 // flushElsewhere lets the connection's writer do it.
@@ -181,14 +195,58 @@ func (c *conn) flushElsewhere() {
 	}
 }
 
-func (c *conn) write(bufs net.Buffers) error {
-	if len(bufs) == 1 {
-		_, err := c.nc.Write(bufs[0])
-		return err
-	}
-	_, err := bufs.WriteTo(c.nc)
-	return err
+// writing is a write under way. It belongs to whoever has mu.writing.
+type writing struct {
+	bufs   net.Buffers
+	err    error
+	full   int64 // nanos since when the socket has been full, 0: it is not
+	waited time.Duration
 }
+
+// write writes the pieces and adds to waited for how long the socket was full: a write that merely took long, because
+// the bytes are many or the thread had lost its core, is no waiting for the target.
+func (c *conn) write(bufs net.Buffers) (waited time.Duration, err error) {
+	c.w = writing{bufs: bufs}
+	err = c.rc.Write(c.writeSome)
+	if err == nil {
+		err = c.w.err
+	}
+	return c.w.waited, err
+}
+
+// writeSome writes until all is written or the socket is full; false lets the runtime wait for room.
+func (c *conn) writeSome(fd uintptr) bool {
+	w := &c.w
+	if w.full != 0 {
+		w.waited += time.Duration(clock.Nanos() - w.full)
+		w.full = 0
+	}
+	for len(w.bufs) > 0 {
+		n, err := unix.Writev(int(fd), w.bufs[:min(len(w.bufs), maxPieces)])
+		switch err {
+		case nil:
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			w.full = clock.Nanos()
+			return false
+		default:
+			w.err = fmt.Errorf("write to broker %s: %w", c.addr, err)
+			return true
+		}
+		for len(w.bufs) > 0 && n >= len(w.bufs[0]) {
+			n -= len(w.bufs[0])
+			w.bufs = w.bufs[1:]
+		}
+		if n > 0 {
+			w.bufs[0] = w.bufs[0][n:]
+		}
+	}
+	return true
+}
+
+// maxPieces is what the kernel takes in one writev.
+const maxPieces = 1024
 
 func (c *conn) writeRequests() {
 	for {

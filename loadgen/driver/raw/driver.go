@@ -36,6 +36,7 @@ type Driver struct {
 	cfg            driver.Config
 	cluster        *Cluster
 	codecs         *compress.Codecs
+	pool           *payloadPool
 	topicIDs       []kafka.TopicID
 	produceVersion int16
 	fetchVersion   int16
@@ -56,6 +57,9 @@ type Driver struct {
 func New(ctx context.Context, cfg driver.Config) (*Driver, error) {
 	d := &Driver{cfg: cfg, cluster: NewCluster(cfg.Bootstrap, cfg.ClientID), codecs: compress.New(), wantView: make(chan struct{}, 1),
 		done: make(chan struct{}), produceVersion: 13, fetchVersion: 17}
+	if cfg.PayloadPool > 0 {
+		d.pool = &payloadPool{most: cfg.PayloadPool, kept: map[int32][][]byte{}}
+	}
 	if err := d.waitForLeaders(ctx); err != nil {
 		d.cluster.Close()
 		return nil, err

@@ -17,9 +17,6 @@ import (
 // more than writing it, a large one would keep the pacer from its next record.
 const directBytes = 64 << 10
 
-// slowWrite is the length of a write from which on it counts as having waited for the socket.
-const slowWrite = time.Millisecond
-
 // Producer is a pipelined producing client with connections of its own.
 //
 //	Produce (pacer's thread) ── append to the partition's open batch ──> full, due or linger 0: ready
@@ -169,12 +166,7 @@ func (p *Producer) send(c *conn) time.Duration {
 		c.flushElsewhere()
 		return 0
 	}
-	from := clock.Nanos()
-	c.flush()
-	if took := time.Duration(clock.Nanos() - from); took > slowWrite {
-		return took
-	}
-	return 0
+	return c.flush()
 }
 
 // appendLocked appends one record; false where there is no room. node is not nil when something became ready there.
@@ -192,7 +184,7 @@ func (p *Producer) appendLocked(r *driver.Record, now, nowMS int64) (nd *node, o
 		if p.d.cfg.Codec == compress.None && !p.d.cfg.Idempotence {
 			// Its bytes are in the core's cache now; when its turn comes to be sent they may be megabytes away, and the
 			// CRC then takes as long as the copy.
-			_ = b.seal(nil, compress.None, 0, -1, -1)
+			_ = b.seal(nil, nil, compress.None, 0, -1, -1)
 		}
 		b, nd = nil, pt.node
 	}

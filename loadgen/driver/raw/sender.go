@@ -174,7 +174,7 @@ func (r *produceRequest) seal(c *conn, id int32) net.Buffers {
 	r.version, _ = c.version(0, 3, r.p.d.produceVersion)
 	total := 0
 	for _, b := range r.batches {
-		if err := b.seal(r.p.d.codecs, cfg.Codec, cfg.CodecLevel, r.pid, r.epoch); err != nil {
+		if err := b.seal(r.p.d.pool, r.p.d.codecs, cfg.Codec, cfg.CodecLevel, r.pid, r.epoch); err != nil {
 			b.err = err
 			b.wire = b.wire[:0]
 		}
