@@ -7,7 +7,6 @@ import (
 
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/record"
-	"github.com/tidemark/tidemark/core/vfs"
 	"github.com/tidemark/tidemark/core/vfs/vfstest"
 )
 
@@ -190,5 +189,3 @@ func TestPowerLossWithoutFlushLosesData(t *testing.T) {
 		t.Fatal("a flushed record is lost")
 	}
 }
-
-var _ vfs.FS = (*vfs.Mem)(nil)

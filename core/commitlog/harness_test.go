@@ -3,9 +3,7 @@ package commitlog
 import (
 	"bytes"
 	"errors"
-	"io"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/tidemark/tidemark/core/compress"
@@ -236,6 +234,3 @@ func seeded(t testing.TB, seed uint64) *rand.Rand {
 	t.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 1))
 }
-
-var _ = io.EOF
-var _ = slices.Clone[[]int]

@@ -8,7 +8,6 @@ import (
 	"github.com/tidemark/tidemark/core/compress"
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/record"
-	"github.com/tidemark/tidemark/core/vfs"
 	"pgregory.net/rapid"
 )
 
@@ -283,5 +282,3 @@ func (m *machine) check(rt *rapid.T) {
 		}
 	}
 }
-
-var _ vfs.FS = vfs.OS{}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/tidemark/tidemark/core/kafka"
-	"github.com/tidemark/tidemark/core/record"
 )
 
 func TestSequences(t *testing.T) {
@@ -213,5 +212,3 @@ func FuzzSnapshot(f *testing.F) {
 		newProducers(func() int64 { return 0 }).load(list)
 	})
 }
-
-var _ = record.NoSequence

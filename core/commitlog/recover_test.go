@@ -9,7 +9,6 @@ import (
 
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/record"
-	"github.com/tidemark/tidemark/core/vfs"
 )
 
 // smallLog is a log of two segments with producers, an aborted transaction and two leader epochs.
@@ -276,5 +275,3 @@ func TestStartOffsetAboveTheEndBeginsAnew(t *testing.T) {
 	w.reopen()
 	w.check([]record.Batch{b})
 }
-
-var _ = vfs.ErrNoFd

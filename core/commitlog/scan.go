@@ -29,7 +29,7 @@ type scanner struct {
 }
 
 func newScanner(r io.ReaderAt, end int64, pool *buf.Pool, chunk int) scanner {
-	return scanner{r: r, end: end, pool: pool, buf: pool.Get(chunk)}
+	return scanner{r: r, end: end, pool: pool, buf: pool.Get(int(min(int64(chunk), max(end, record.HeaderBytes))))}
 }
 
 func (s *scanner) close() { s.buf.Release() }

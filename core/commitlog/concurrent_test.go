@@ -39,42 +39,7 @@ func TestReadersBesideEverything(t *testing.T) {
 	var done atomic.Bool
 	var wg sync.WaitGroup
 	for r := range 3 {
-		wg.Go(func() {
-			var s Slice
-			from := kafka.Offset(0)
-			for !done.Load() {
-				err := l.Read(&s, from, 500+r*3000, l.EndOffset(), true)
-				if errors.Is(err, ErrOffsetOutOfRange) {
-					from = l.StartOffset()
-					continue
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				b := make([]byte, s.Bytes)
-				if err := s.CopyTo(b); err != nil {
-					t.Error(err)
-					return
-				}
-				for len(b) > 0 {
-					var batch record.Batch
-					if batch, b, err = record.Next(b); err != nil {
-						t.Error(err)
-						return
-					}
-					if !bytes.Equal(batch, batches[batch.BaseOffset()]) {
-						t.Errorf("batch at %d is not what was written", batch.BaseOffset())
-						return
-					}
-				}
-				from = s.Next
-				s.Release()
-				if from >= l.EndOffset() {
-					from = l.StartOffset()
-				}
-			}
-		})
+		wg.Go(func() { readOn(t, l, batches, 500+r*3000, &done) })
 	}
 	wg.Go(func() {
 		for !done.Load() {
@@ -115,5 +80,39 @@ func TestReadersBesideEverything(t *testing.T) {
 	}
 	if n := env.Files.Open(); n != 0 {
 		t.Errorf("%d files are open after Close", n)
+	}
+}
+
+// readOn reads the log from start to end, again and again, and compares.
+func readOn(t *testing.T, l *Log, batches map[kafka.Offset]record.Batch, maxBytes int, done *atomic.Bool) {
+	var s Slice
+	from := kafka.Offset(0)
+	for !done.Load() {
+		err := l.Read(&s, from, maxBytes, l.EndOffset(), true)
+		if errors.Is(err, ErrOffsetOutOfRange) {
+			from = l.StartOffset()
+			continue
+		}
+		b := make([]byte, s.Bytes)
+		if err = errors.Join(err, s.CopyTo(b)); err != nil {
+			t.Error(err)
+			return
+		}
+		for len(b) > 0 {
+			var batch record.Batch
+			if batch, b, err = record.Next(b); err != nil {
+				t.Error(err)
+				return
+			}
+			if !bytes.Equal(batch, batches[batch.BaseOffset()]) {
+				t.Errorf("batch at %d is not what was written", batch.BaseOffset())
+				return
+			}
+		}
+		from = s.Next
+		s.Release()
+		if from >= l.EndOffset() {
+			from = l.StartOffset()
+		}
 	}
 }
