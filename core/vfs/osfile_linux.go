@@ -122,7 +122,8 @@ func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// WriteVec implements File. A short write is an error at once, not a second call: the log cuts it back.
+// WriteVec implements File. After a short write the rest is written piece by piece, which either succeeds or tells
+// why, ENOSPC mostly: the kernel reports an error only when not a single byte was written.
 func (f *osFile) WriteVec(off int64, bufs [][]byte) (int, error) {
 	if len(bufs) == 1 {
 		return f.WriteAt(bufs[0], off)
@@ -134,10 +135,6 @@ func (f *osFile) WriteVec(off int64, bufs [][]byte) (int, error) {
 	done := 0
 	for len(bufs) > 0 {
 		part := bufs[:min(len(bufs), maxIovecs)]
-		want := 0
-		for _, b := range part {
-			want += len(b)
-		}
 		n, err := unix.Pwritev(f.fd, part, off+int64(done))
 		if err == unix.EINTR {
 			continue
@@ -146,8 +143,16 @@ func (f *osFile) WriteVec(off int64, bufs [][]byte) (int, error) {
 		if err != nil {
 			return done, pathError("write", f.name, err)
 		}
-		if n < want {
-			return done, pathError("write", f.name, io.ErrShortWrite)
+		for _, b := range part {
+			if n >= len(b) {
+				n -= len(b)
+				continue
+			}
+			more, err := f.WriteAt(b[n:], off+int64(done))
+			if done += more; err != nil {
+				return done, err
+			}
+			n = 0
 		}
 		bufs = bufs[len(part):]
 	}

@@ -7,12 +7,15 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // both runs a test on the real file system and on the one in memory.
@@ -370,5 +373,30 @@ func BenchmarkResident(b *testing.B) {
 		if ok, err := f.Resident(0, 1<<20); err != nil || !ok {
 			b.Fatal(ok, err)
 		}
+	}
+}
+
+// A vector that only partly fits says why, and how much was written.
+func TestShortVectorNamesTheCause(t *testing.T) {
+	f, err := OS{}.Create(filepath.Join(t.TempDir(), "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1000, Max: old.Max}); err != nil {
+		t.Skip(err)
+	}
+	n, err := f.WriteVec(0, [][]byte{make([]byte, 600), make([]byte, 600), make([]byte, 10)})
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if n != 1000 || !errors.Is(err, unix.EFBIG) {
+		t.Errorf("wrote %d bytes, %v; want 1000 and EFBIG", n, err)
 	}
 }
