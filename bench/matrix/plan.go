@@ -16,8 +16,8 @@ import (
 // What a run costs beside its warm-up and window, and a bench beside its runs. Measured on a two-core host; the plan
 // is an estimate and prints as one.
 const (
-	runOverhead      = 700 * time.Millisecond  // processes, topics, joining groups, drain, verification
-	capacityOverhead = 2100 * time.Millisecond // the same, reading to the end, writing dirty pages out, two ceilings
+	runOverhead      = 450 * time.Millisecond  // processes, topics, joining groups, drain, verification
+	capacityOverhead = 2000 * time.Millisecond // the same, reading to the end, writing dirty pages out, two ceilings
 	startOverhead    = 6 * time.Second         // host ceilings, target start, report
 	windowMin        = 500 * time.Millisecond
 	windowMax        = time.Minute
