@@ -32,6 +32,7 @@ type batch struct {
 	sealed   bool
 	due      bool // linger has passed
 	size     int64
+	limit    int // buf ends here
 	n        int32
 	bytes    int64 // keys and values
 	baseMS   int64
@@ -93,12 +94,22 @@ func (b *batch) add(r *driver.Record, nowMS int64) {
 // varintLen is the length of v as a zigzag varint.
 func varintLen(v int64) int {
 	u := uint64(v<<1) ^ uint64(v>>63)
-	return (bits.Len64(u|1) + 6) / 7
+	switch {
+	case u < 1<<7:
+		return 1
+	case u < 1<<14:
+		return 2
+	}
+	return (bits.Len64(u) + 6) / 7
 }
 
 // putVarint writes v as a zigzag varint at a position and returns the position behind it.
 func putVarint(b []byte, at int, v int64) int {
 	u := uint64(v<<1) ^ uint64(v>>63)
+	if u < 1<<7 {
+		b[at] = byte(u)
+		return at + 1
+	}
 	for u >= 0x80 {
 		b[at] = byte(u) | 0x80
 		u >>= 7

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -133,7 +134,10 @@ func (d *Driver) Cluster() *Cluster { return d.cluster }
 
 // NewProducer connects a producer to every leader.
 func (d *Driver) NewProducer(ctx context.Context, id int32, acked func(*driver.Ack)) (driver.Producer, error) {
-	p := &Producer{d: d, id: id, clientID: d.cfg.ClientID + "-p" + strconv.Itoa(int(id)), acked: acked}
+	p := &Producer{d: d, id: id, clientID: d.cfg.ClientID + "-p" + strconv.Itoa(int(id)), acked: acked, maxRecords: d.cfg.BufferRecords}
+	if p.maxRecords == 0 {
+		p.maxRecords = math.MaxInt
+	}
 	p.mu.room.L, p.mu.idle.L = &p.mu, &p.mu
 	p.mu.nodes = map[kafka.BrokerID]*node{}
 	p.mu.pid, p.mu.epoch, p.mu.starting = -1, -1, true

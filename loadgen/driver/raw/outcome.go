@@ -39,7 +39,7 @@ func (p *Producer) ended(r *produceRequest, nanos int64, err error, throttleNano
 			p.gaveUpLocked(b, cause)
 			r.done = append(r.done, b)
 		}
-		if b.part.queue.len() > 0 {
+		if b.part.next(p.d.cfg.Linger == 0 || p.mu.flushing) != nil {
 			p.readyLocked(b.part)
 		}
 	}

@@ -27,12 +27,14 @@ const directBytes = 64 << 10
 // writing, or calling back. Requests enter a connection's queue under the lock, which keeps a partition's batches in
 // order.
 type Producer struct {
-	d        *Driver
-	id       int32
-	clientID string
-	acked    func(*driver.Ack)
-	dirty    []*node // scratch of Produce
-	out      []*conn // the same
+	d          *Driver
+	id         int32
+	clientID   string
+	acked      func(*driver.Ack)
+	maxRecords int // bound of records accepted and not ended
+
+	dirty []*node // scratch of Produce
+	out   []*conn // the same
 
 	mu struct {
 		sync.Mutex
@@ -127,7 +129,15 @@ func (p *Producer) Produce(rs []driver.Record) (int, time.Duration, error) {
 			p.mu.Unlock()
 			return n, waited, p.mu.fatal
 		}
-		nd, ok := p.appendLocked(&rs[n], now, nowMS)
+		r := &rs[n]
+		pt := p.mu.parts[r.Topic][r.Partition]
+		if b := pt.open; b != nil && len(b.buf)+recordOverhead+len(r.Key)+len(r.Head)+len(r.Value) <= b.limit && p.mu.records < p.maxRecords {
+			b.add(r, nowMS) // its partition waits for linger, or is ready already: most records go this way
+			p.mu.records++
+			n++
+			continue
+		}
+		nd, ok := p.appendLocked(pt, r, now, nowMS)
 		if nd != nil && (len(dirty) == 0 || dirty[len(dirty)-1] != nd) {
 			dirty = append(dirty, nd)
 		}
@@ -170,14 +180,13 @@ func (p *Producer) send(c *conn) time.Duration {
 }
 
 // appendLocked appends one record; false where there is no room. node is not nil when something became ready there.
-func (p *Producer) appendLocked(r *driver.Record, now, nowMS int64) (nd *node, ok bool) {
-	pt := p.mu.parts[r.Topic][r.Partition]
+func (p *Producer) appendLocked(pt *part, r *driver.Record, now, nowMS int64) (nd *node, ok bool) {
 	need := recordOverhead + len(r.Key) + len(r.Head) + len(r.Value)
-	if p.d.cfg.BufferRecords > 0 && p.mu.records >= p.d.cfg.BufferRecords {
+	if p.mu.records >= p.maxRecords {
 		return nil, false
 	}
 	b := pt.open
-	if b != nil && (len(b.buf)+need > p.d.cfg.BatchBytes || len(b.buf)+need > cap(b.buf)) {
+	if b != nil && len(b.buf)+need > b.limit {
 		pt.open = nil
 		pt.queue.push(b)
 		p.readyLocked(pt)
@@ -219,7 +228,7 @@ func (p *Producer) newBatchLocked(need int, pt *part, now, nowMS int64) *batch {
 		b = &batch{buf: make([]byte, record.HeaderBytes, size)}
 	}
 	b.reset(pt, now, nowMS)
-	b.size = int64(size)
+	b.size, b.limit = int64(size), size
 	p.mu.used += b.size
 	p.mu.order++
 	b.order = p.mu.order
