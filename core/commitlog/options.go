@@ -8,12 +8,13 @@ import (
 	"github.com/tidemark/tidemark/core/vfs"
 )
 
-// Env is what the partitions of one log folder share. It must not change once a Log has been opened with it.
+// Env is what the partitions of one log folder share. It must not change once a Log has been opened with it. What is
+// nil gets its default for each log by itself, so a folder of many logs gives Pool, Files, Logger and NowMS.
 type Env struct {
 	FS     vfs.FS
 	Pool   *buf.Pool    // copies for the tail ring and scratch space of reads
 	Tail   *TailBudget  // nil: no tail ring, every read goes to a file
-	Files  *FileCache   // the bound on open files; nil means one of DefaultOpenFiles for this Env
+	Files  *FileCache   // the bound on open files; nil means DefaultOpenFiles
 	Logger *slog.Logger // nil: silent
 	NowMS  func() int64 // wall clock in milliseconds; nil means the system's
 	// Later takes work that must not run on the append path: after a roll, flushing the rolled segment and writing
