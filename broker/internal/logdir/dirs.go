@@ -126,7 +126,8 @@ func open(o Options) (*Dirs, error) {
 }
 
 func (d *Dirs) openDir(p string) (*dir, error) {
-	gated := d.o.FS
+	// A stalled disk parks goroutines at the gate, not threads in the kernel (BROKER 2).
+	gated := vfs.Gated(d.o.FS, vfs.NewGate(vfs.GateLimit))
 	r := &dir{d: d, path: p, fs: gated, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	r.mu.logs = map[kafka.TopicPartition]*entry{}
 	if err := r.fs.MkdirAll(p); err != nil {

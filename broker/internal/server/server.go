@@ -128,10 +128,10 @@ func (s *Server) Connections() int64 { return s.open.Load() }
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.mu.closed = true
+	s.cancel()
 	for _, l := range s.mu.listeners {
 		_ = l.Close()
 	}
-	s.cancel()
 	for c := range s.mu.conns {
 		c.close("")
 	}
