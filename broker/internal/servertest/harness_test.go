@@ -67,7 +67,7 @@ func startWith(t testing.TB, cfg *config.Broker, fs vfs.FS) *node {
 	now := func() int64 { return time.Now().UnixMilli() }
 	var err error
 	n.dirs, err = logdir.Open(logdir.Options{FS: fs, Dirs: cfg.LogDirs, NodeID: 0, Config: cfg, Pool: pool,
-		Tail: commitlog.NewTailBudget(64 << 20), Logger: logger, NowMS: now})
+		Tail: commitlog.NewTailBudget(cfg.TidemarkTailBytes), Logger: logger, NowMS: now})
 	if err != nil {
 		t.Fatal(err)
 	}
