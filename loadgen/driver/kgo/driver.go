@@ -25,6 +25,9 @@ import (
 // metadataMinAge is how soon after one metadata answer the next may be asked for.
 const metadataMinAge = 100 * time.Millisecond
 
+// idempotentInFlight is what franz-go has in flight for each broker with idempotence; it refuses to be told.
+const idempotentInFlight = 5
+
 // Driver makes franz-go clients.
 type Driver struct {
 	cfg driver.Config
@@ -35,8 +38,9 @@ func New(cfg driver.Config) (*Driver, error) {
 	if cfg.Idempotence && cfg.Acks != -1 {
 		return nil, fmt.Errorf("driver kgo: idempotence needs acks=all, not acks=%d", cfg.Acks)
 	}
-	if cfg.Idempotence && cfg.InFlight > 5 {
-		return nil, fmt.Errorf("driver kgo: idempotence allows at most 5 requests in flight, not %d", cfg.InFlight)
+	if cfg.Idempotence && cfg.InFlight != idempotentInFlight {
+		return nil, fmt.Errorf("driver kgo: with idempotence franz-go always has %d requests in flight, not %d: say --in-flight %d, or use driver raw",
+			idempotentInFlight, cfg.InFlight, idempotentInFlight)
 	}
 	d := &Driver{cfg: cfg}
 	for _, opts := range [][]kgo.Opt{append(d.common("check"), d.producing()...), append(d.common("check"), d.fetching()...)} {
@@ -69,7 +73,7 @@ func (d *Driver) producing() []kgo.Opt {
 		acks = kgo.LeaderAck()
 	}
 	opts := []kgo.Opt{
-		kgo.RequiredAcks(acks), kgo.MaxProduceRequestsInflightPerBroker(c.InFlight), kgo.ProducerLinger(c.Linger),
+		kgo.RequiredAcks(acks), kgo.ProducerLinger(c.Linger),
 		kgo.ProducerBatchMaxBytes(int32(c.BatchBytes)), kgo.BrokerMaxWriteBytes(int32(max(c.MaxRequestBytes, c.BatchBytes+1<<10))),
 		kgo.ProducerBatchCompression(codec(c.Codec, c.CodecLevel)), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.MaxBufferedBytes(int(c.BufferBytes)), kgo.MaxBufferedRecords(d.bufferRecords()),
@@ -77,7 +81,7 @@ func (d *Driver) producing() []kgo.Opt {
 		kgo.RecordRetries(c.Retries), kgo.UnknownTopicRetries(c.Retries),
 	}
 	if !c.Idempotence {
-		opts = append(opts, kgo.DisableIdempotentWrite())
+		opts = append(opts, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(c.InFlight))
 	}
 	return opts
 }
