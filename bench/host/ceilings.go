@@ -335,7 +335,8 @@ func (m *measurer) fsync() Ceiling {
 	start := time.Now()
 	for at := int64(0); len(took) < 3 || time.Since(start) < each; at += int64(len(block)) {
 		one := time.Now()
-		if _, err := f.WriteAt(block, at); err == nil {
+		_, err := f.WriteAt(block, at)
+		if err == nil {
 			err = unix.Fdatasync(int(f.Fd()))
 		}
 		if err != nil {

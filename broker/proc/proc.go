@@ -61,14 +61,13 @@ type Broker struct {
 	Data      string
 	Args      []string // argv
 
-	cmd    *exec.Cmd
-	done   chan struct{} // closed when the child has ended and its output is read
-	ready  chan struct{} // closed at the ready line
-	admin  chan struct{} // closed at the admin line
-	mu     sync.Mutex    // guards tail and err, and writes to Options.Stderr
-	tail   []string
-	err    error
-	ending sync.Once
+	cmd   *exec.Cmd
+	done  chan struct{} // closed when the child has ended and its output is read
+	ready chan struct{} // closed at the ready line
+	admin chan struct{} // closed at the admin line
+	mu    sync.Mutex    // guards tail and err, and writes to Options.Stderr
+	tail  []string
+	err   error
 }
 
 // errNotReady says that the child ended before its ready line.
