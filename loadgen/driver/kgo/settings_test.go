@@ -81,7 +81,13 @@ func TestEverySettingIsTakenAndRecordsArriveOnce(t *testing.T) {
 		}
 		_ = p.Close()
 	}
-	d, err := kgo.New(config(c.ListenAddrs()))
+	readBack(t, c.ListenAddrs(), next)
+}
+
+// readBack reads everything, first without and then as a member of a group.
+func readBack(t *testing.T, addrs []string, next int) {
+	t.Helper()
+	d, err := kgo.New(config(addrs))
 	if err != nil {
 		t.Fatal(err)
 	}
