@@ -29,16 +29,22 @@ type topics struct {
 	byID   map[kafka.TopicID]*topic
 }
 
-// topic is one topic and its partitions' places. parts only grows, by a new topic that takes the old one's slots over.
+// topic is one topic and its partitions' places, in one version of the map. A topic that gets more partitions is a new
+// value that shares the slots and the life of the old one.
 type topic struct {
 	name  string
 	id    kafka.TopicID
 	parts []*slot
-	cfg   atomic.Pointer[partition.Config]
-	// state is the topic's image; slots are filled by it.
-	state atomic.Pointer[metadata.Topic]
+	*life
+}
 
-	mu struct {
+// life is what all versions of a topic share.
+type life struct {
+	cfg atomic.Pointer[partition.Config]
+	// state is the topic's newest image. Apply stores it and then looks into the slots; open fills a slot and then looks at
+	// state again: whichever comes second sees the other's, so no partition keeps an old role.
+	state atomic.Pointer[metadata.Topic]
+	mu    struct {
 		sync.Mutex // held while a partition of the topic is opened
 		deleted    bool
 	}
@@ -82,7 +88,8 @@ func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.Err
 	if p := t.parts[n].p.Load(); p != nil {
 		return p, kafka.None
 	}
-	state := &t.state.Load().Partitions[n]
+	image := t.state.Load()
+	state := &image.Partitions[n]
 	switch {
 	case t.mu.deleted:
 		return nil, kafka.UnknownTopicOrPartition
@@ -108,6 +115,12 @@ func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.Err
 		p.BecomeLeader(state.LeaderEpoch, state.ISR)
 	}
 	t.parts[n].p.Store(p)
+	if newer := t.state.Load(); newer != image {
+		s.role(p, &newer.Partitions[n])
+	}
+	if newer := t.cfg.Load(); newer != cfg {
+		p.SetConfig(newer)
+	}
 	return p, kafka.None
 }
 
@@ -137,10 +150,11 @@ func (s *Set) apply(img *metadata.Image, d metadata.Delta) {
 		for _, c := range d.Topics {
 			gone = append(gone, s.change(next, img, c)...)
 		}
-		s.topics.Store(next)
+		// Gone before the new map shows: a topic of the same name may be made again, and takes the same folders.
 		for _, t := range gone {
 			s.delete(t)
 		}
+		s.topics.Store(next)
 	}
 	for _, c := range d.Configs {
 		s.configure(img, c)
@@ -171,17 +185,18 @@ func (s *Set) addTopic(next *topics, old *topic, img *metadata.Image, state *met
 	t := old
 	if old == nil || len(old.parts) < len(state.Partitions) {
 		t = &topic{name: state.Name, id: state.ID, parts: make([]*slot, len(state.Partitions))}
-		slots := make([]slot, len(state.Partitions))
-		for i := range t.parts {
-			t.parts[i] = &slots[i]
+		have := 0
+		if old != nil {
+			t.life = old.life
+			have = copy(t.parts, old.parts)
+		} else {
+			t.life = &life{}
+			t.cfg.Store(s.settings(img, state.Name))
 		}
-		t.cfg.Store(s.settings(img, state.Name))
-	}
-	if old != nil && t != old {
-		// Whoever opens a partition through the old map holds its lock: take the slots over under it, and share them.
-		old.mu.Lock()
-		copy(t.parts, old.parts)
-		old.mu.Unlock()
+		slots := make([]slot, len(t.parts)-have)
+		for i := range slots {
+			t.parts[have+i] = &slots[i]
+		}
 	}
 	t.state.Store(state)
 	next.byName[state.Name], next.byID[state.ID] = t, t

@@ -200,6 +200,57 @@ func TestADeletedTopicAnswersAndItsFolderGoes(t *testing.T) {
 	}
 }
 
+func TestATopicGrowsAndIsMadeAgainInOneChange(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	id := n.topic("t", 1)
+	c := n.dial()
+	put := func(id kafka.TopicID, part int32) kmsg.ProduceResponseTopicPartition {
+		return produced(t, c.do(produceRequest(13, 1, "", id, map[int32][]byte{part: batch(t, 1, []byte("x"))})), 0)
+	}
+	if p := put(id, 0); p.ErrorCode != 0 {
+		t.Fatalf("%+v", p)
+	}
+	part := metadata.Partition{Leader: 0, LeaderEpoch: 7, Replicas: []kafka.BrokerID{0}, ISR: []kafka.BrokerID{0}}
+	n.change(&metadata.PartitionsRecord{TopicID: id, First: 1, Partitions: []metadata.Partition{part, part}})
+	for i, want := range []int64{1, 0, 0} {
+		if p := put(id, int32(i)); p.ErrorCode != 0 || p.BaseOffset != want {
+			t.Fatalf("partition %d: %+v", i, p)
+		}
+	}
+	again := kafka.TopicID{9}
+	n.change(&metadata.RemoveTopicRecord{ID: id}, &metadata.TopicRecord{Name: "t", ID: again},
+		&metadata.PartitionsRecord{TopicID: again, Partitions: []metadata.Partition{part}})
+	if p := put(again, 0); p.ErrorCode != 0 || p.BaseOffset != 0 {
+		t.Fatalf("%+v", p)
+	}
+	if p := put(id, 0); kafka.ErrorCode(p.ErrorCode) != kafka.UnknownTopicId {
+		t.Fatalf("%+v", p)
+	}
+}
+
+func TestANewLeaderEpochIsInTheBatchesBehindIt(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	id := n.topic("t", 1)
+	c := n.dial()
+	for epoch := kafka.LeaderEpoch(1); epoch <= 3; epoch++ {
+		if epoch > 1 {
+			n.change(&metadata.LeaderEpochsRecord{Leader: 0})
+		}
+		c.do(produceRequest(9, 1, "t", id, map[int32][]byte{0: batch(t, 1, []byte("x"))}))
+		p := fetched(t, c.do(fetchRequest(12, "t", id, map[int32]int64{0: int64(epoch) - 1})), 0)
+		if b, _, err := record.Next(p.RecordBatches); err != nil || b.PartitionLeaderEpoch() != epoch {
+			t.Fatalf("epoch %d: %v %v", epoch, b.PartitionLeaderEpoch(), err)
+		}
+	}
+	f := fetchRequest(12, "t", id, map[int32]int64{0: 0})
+	for epoch, want := range map[int32]kafka.ErrorCode{2: kafka.FencedLeaderEpoch, 3: kafka.None, 4: kafka.UnknownLeaderEpoch, -1: kafka.None} {
+		f.Topics[0].Partitions[0].CurrentLeaderEpoch = epoch
+		if p := fetched(t, c.do(f), 0); kafka.ErrorCode(p.ErrorCode) != want {
+			t.Errorf("epoch %d: %v, want %v", epoch, kafka.ErrorCode(p.ErrorCode), want)
+		}
+	}
+}
+
 func TestAFolderOfAnotherNodeIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "meta.properties"), []byte("version=1\nnode.id=9\ncluster.id=x\n"), 0o600))
