@@ -57,6 +57,23 @@ func (p *page) panels(kind store.Kind, metric string) []panel {
 	return out
 }
 
+// maxForest is how many cells one picture of ratios shows.
+const maxForest = 40
+
+// strongest keeps the panels with the strongest effects where there are more cells than a picture can show.
+func strongest(panels []panel, cells []*cell) (keep []panel, shown []*cell, note string) {
+	if len(cells) <= maxForest {
+		return panels, cells, ""
+	}
+	for _, q := range panels {
+		q.cells = q.cells[:min(len(q.cells), maxForest-len(shown))]
+		if len(q.cells) > 0 {
+			keep, shown = append(keep, q), append(shown, q.cells...)
+		}
+	}
+	return keep, shown, fmt.Sprintf("The %d of %d cells whose axes did most; all are in the table of all cells. ", len(shown), len(cells))
+}
+
 // baseName is what ratios are to, in a title.
 func baseName(c *store.Cell) string {
 	if c.Role == store.Probe {
@@ -114,10 +131,11 @@ func (p *page) forest(kind store.Kind, m store.Metric) *figure {
 		better = "right is better"
 	}
 	base := p.d.Cell(cells[0].Against)
+	panels, cells, hidden := strongest(panels, cells)
 	f := &figure{
 		id:    "axes-" + strings.NewReplacer(" ", "-", ".", "").Replace(string(kind)+"-"+m.Name),
 		title: fmt.Sprintf("%s, ratio to %s: %s", m.Name, baseName(base), better),
-		caption: p.caption(p.needsMore(m.Name, kind)+fmt.Sprintf("Dot and 95%% interval of the ratio, log axis, no unit; small dots are single runs; shaded: within the allowance of %s%%.", percent(p.d.Plan.Allowance)),
+		caption: p.caption(hidden+p.needsMore(m.Name, kind)+fmt.Sprintf("Dot and 95%% interval of the ratio, log axis, no unit; small dots are single runs; shaded: within the allowance of %s%%.", percent(p.d.Plan.Allowance)),
 			p.cell(base.Number).meant(), p.totalRepeats(cells)+" against "+count(len(p.cell(base.Number).counted), "run"), p.noise(m.Name, kind)),
 		height: func(f frame) float64 { return forestHeight(panels, f) },
 		draw:   func(c *canvas, f frame, top float64) { p.drawForest(c, f, top, panels, m, e) },
@@ -144,7 +162,7 @@ func forestHeight(panels []panel, f frame) float64 {
 }
 
 func (p *page) drawForest(c *canvas, f frame, top float64, panels []panel, m store.Metric, e extent) {
-	left, right := 118.0, f.width-244
+	left, right := 112.0, f.width-252
 	pad := 16.0
 	if f.narrow {
 		left, right, pad = 96, f.width-18, 10
@@ -246,9 +264,12 @@ func (p *page) forestTable(cells []*cell, m store.Metric) string {
 
 // brief is a verdict where there is little room.
 func brief(words string) string {
-	words, cut := strings.CutSuffix(strings.TrimPrefix(words, "cannot tell: "), "more runs")
-	if cut {
-		return "cannot tell (" + words + "more)"
+	if why, ok := strings.CutPrefix(words, "cannot tell: "); ok {
+		n, _, runs := strings.Cut(why, " more run")
+		if !runs {
+			return "cannot tell"
+		}
+		return "cannot tell (" + n + " more)"
 	}
 	return strings.Replace(words, " is proven)", ")", 1)
 }

@@ -11,13 +11,12 @@ import (
 
 // Bounds of the page: its parts in bytes. A cell that does not fit keeps its rows in the tables and its files.
 const (
-	pageBytes    = 600 << 10
-	cellBytes    = 4 << 10
-	maxFlames    = 9 // the baseline's and eight more
-	detailsAlone = 4 // cells that open with the page's first view are not more than this
+	pageBytes = 600 << 10
+	cellBytes = 4 << 10
+	maxFlames = 9 // the baseline's and eight more
 )
 
-// within is the section of single cells. room is what the page has left for it.
+// cellsSection is the section of single cells. room is what the page has left for it.
 func (p *page) cellsSection(b *strings.Builder, room int) {
 	if len(p.d.Plan.Cells) == 0 {
 		why(b, "the plan has no cell")

@@ -41,7 +41,7 @@ func (p *page) html() string {
 		{"provenance", "Provenance", "Provenance", p.provenance},
 	}
 	parts := make([]string, len(sections))
-	used := len(styleSheet) + len(script) + 24<<10 // the head and the Answer
+	used := len(p.css()) + len(script) + 24<<10 + len(p.d.Plan.Cells)<<9 // head, Answer, and what each cell has without pictures
 	for i, s := range sections {
 		if s.write != nil {
 			var b strings.Builder
@@ -79,7 +79,7 @@ func (p *page) head(b *strings.Builder, sections []section) {
 <body><a class="skip" href="#answer">Skip to the answer</a>
 <nav aria-label="Sections"><a href="#answer">Answer</a>`)
 	for _, s := range sections {
-		fmt.Fprintf(b, `<a href="#%s">%s</a>`, s.id, esc(s.short))
+		fmt.Fprintf(b, ` <a href="#%s">%s</a>`, s.id, esc(s.short))
 	}
 	b.WriteString("</nav>\n<main>\n")
 	fmt.Fprintf(b, `<header><p class="kicker">Tidemark bench report</p><h1>%s</h1><p class="id">%s</p></header>`+"\n", esc(name), p.identity())

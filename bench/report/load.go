@@ -288,7 +288,7 @@ func (p *page) percentileHTML(c *cell, clock string, percentile float64) string 
 	if e, ok := p.a.Estimate(c.Number, metric); ok {
 		text := esc(estimate(e.Estimate, ""))
 		if n, thin := c.support(clock, percentile); thin && percentile > 50 {
-			text = `<span class="thin">` + text + ` in ` + esc(count(n, "stall")) + `</span>`
+			text = `<span class="thin">` + text + ` <span class="beside">in ` + esc(count(n, "stall")) + `</span></span>`
 		}
 		return text
 	}
@@ -303,7 +303,7 @@ func (p *page) percentileHTML(c *cell, clock string, percentile float64) string 
 		case q.Censored:
 			return esc("> " + milliseconds(q.Nanos) + " (censored)")
 		case r.Status == store.Saturated:
-			return `<s>` + esc(milliseconds(q.Nanos)) + `</s> in ` + esc(number(r.Result.Window.Seconds())) + ` s`
+			return `<s>` + esc(milliseconds(q.Nanos)) + `</s> <span class="beside">in ` + esc(number(r.Result.Window.Seconds())) + ` s</span>`
 		case r.Status != store.OK:
 			return `<s>` + esc(milliseconds(q.Nanos)) + `</s>`
 		case q.Above < 10 && percentile > 50:

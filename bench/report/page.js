@@ -16,7 +16,7 @@ function sort(table,col,dir){var body=table.tBodies[0],rows=$$("tr",body);
  rows.forEach(function(r){body.appendChild(r)});
  $$("th",table.tHead).forEach(function(th,i){if(i===col&&dir)th.setAttribute("aria-sort",dir>0?"ascending":"descending");else th.removeAttribute("aria-sort")})}
 var tables=$$("table.all");
-tables.forEach(function(t,n){$$("th",t.tHead).forEach(function(th,i){if(i>=t.tHead.rows[0].cells.length-2)return;var b=document.createElement("button");b.textContent=th.textContent;th.textContent="";th.appendChild(b);
+tables.forEach(function(t,n){$$("th",t.tHead).forEach(function(th,i){if(i>=t.tHead.rows[0].cells.length-1)return;var b=document.createElement("button");b.textContent=th.textContent;th.textContent="";th.appendChild(b);
  b.onclick=function(){var now=th.getAttribute("aria-sort"),dir=!now?1:now==="ascending"?-1:0;sort(t,i,dir);put({sort:dir?n+"."+i+"."+dir:""})}})});
 var filter=$("#filter");
 function apply(q){var n=0,all=0;tables.forEach(function(t){$$("tr",t.tBodies[0]).forEach(function(r){all++;var ok=r.textContent.toLowerCase().indexOf(q.toLowerCase())>=0;r.style.display=ok?"":"none";if(ok)n++})});

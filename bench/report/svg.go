@@ -199,7 +199,8 @@ func (g *figure) render() string {
 	if g.wide > 0 {
 		desk.width = g.wide
 	}
-	b.WriteString(g.svg(desk) + g.svg(frame{width: 360, narrow: true}))
+	// The attribute hides the phone's copy where there is no style sheet; it means nothing on an svg, so a div has it.
+	b.WriteString(`<div class="wide">` + g.svg(desk) + `</div><div class="narrow" hidden="hidden">` + g.svg(frame{width: 360, narrow: true}) + `</div>`)
 	if g.table != "" {
 		b.WriteString(`<details class="behind"><summary>the numbers</summary><div class="scroll" tabindex="0">` + g.table + `</div></details>`)
 	}
@@ -223,12 +224,8 @@ func (g *figure) svg(f frame) string {
 	lineHeight := small + 3.5
 	height := top + body + 12 + float64(len(caption))*lineHeight + pad - 4
 	c := &canvas{width: f.width, height: height}
-	class, hidden := "wide", ""
-	if f.narrow {
-		class, hidden = "narrow", " hidden"
-	}
-	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" class="%s"%s viewBox="0 0 %s %s" width="%s" height="%s" role="img" aria-label="%s" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif">`,
-		class, strings.Replace(hidden, "hidden", `hidden="hidden"`, 1), num(f.width), num(height), num(f.width), num(height), esc(g.title))
+	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img" aria-label="%s" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif">`,
+		num(f.width), num(height), num(f.width), num(height), esc(g.title))
 	c.rect(0.5, 0.5, f.width-1, height-1, ` rx="6" class="p-frame s-edge" fill="#ffffff" stroke="#d5dbe1"`)
 	for i, t := range title {
 		c.styled(pad, pad+size*0.85+float64(i)*(size+4), size, "start", "ink", bold, t)

@@ -86,25 +86,25 @@ func (p *page) latencyTable(cells []*cell) string {
 	if !noAcks {
 		head = append(head, "ack p50 ms", "ack p99", "ack p99.9")
 	}
-	t := newTable(append(head, "delivery p50 ms", "delivery p99", "CPU-s/GB", "p99 ratio [95%]", "verdict", "again", "files")...)
+	t := newTable(append(head, "delivery p99 ms", "CPU-s/GB", "p99 ratio [95%]", "verdict", "again, files")...)
 	for _, c := range cells {
 		row := []string{p.nameHTML(c), esc(c.repeats()), esc(grouped(c.rate()))}
 		if !noAcks {
 			row = append(row, p.percentileHTML(c, "ack", 50), p.percentileHTML(c, "ack", 99), p.percentileHTML(c, "ack", 99.9))
 		}
 		r, words := p.verdict(c, latencyMetric(c.Cell))
-		t.row(append(row, p.percentileHTML(c, "delivery", 50), p.percentileHTML(c, "delivery", 99), p.estimateHTML(c, "CPU per GB"), r, words, p.again(c), p.files(c))...)
+		t.row(append(row, p.percentileHTML(c, "delivery", 99), p.estimateHTML(c, "CPU per GB"), r, words, p.again(c)+p.files(c))...)
 		t.keys[len(t.keys)-1] = fmt.Sprint(c.Number)
 	}
 	return t.html(` class="all"`)
 }
 
 func (p *page) capacityTable(cells []*cell) string {
-	t := newTable("cell", "runs", "records/s", "MB/s", "CPU-s/GB", "us CPU/request", "MB/s ratio [95%]", "verdict", "again", "files")
+	t := newTable("cell", "runs", "records/s", "MB/s", "CPU-s/GB", "us CPU/request", "MB/s ratio [95%]", "verdict", "again, files")
 	for _, c := range cells {
 		r, words := p.verdict(c, "throughput")
 		t.row(p.nameHTML(c), esc(c.repeats()), p.estimateHTML(c, "records"), p.estimateHTML(c, "throughput"), p.estimateHTML(c, "CPU per GB"),
-			p.estimateHTML(c, "CPU per request"), r, words, p.again(c), p.files(c))
+			p.estimateHTML(c, "CPU per request"), r, words, p.again(c)+p.files(c))
 		t.keys[len(t.keys)-1] = fmt.Sprint(c.Number)
 	}
 	return t.html(` class="all"`)
@@ -126,8 +126,11 @@ func (p *page) verdict(c *cell, metric string) (ratioHTML, words string) {
 	x, ok := p.a.Comparison(c.Number, metric)
 	state := c.state()
 	if !ok {
-		if state == "" && c.Against == 0 {
-			state = "compared with none"
+		if state == "" && c.Role == store.Baseline {
+			state = "the others are compared with it"
+		}
+		if state == "" {
+			state = "–"
 		}
 		return "–", esc(state)
 	}
@@ -148,13 +151,17 @@ func (p *page) again(c *cell) string {
 		}
 	}
 	if command == "" {
-		return "not run"
+		return ""
 	}
 	return `<details class="cmd"><summary>command</summary><code tabindex="0">` + esc(command) + `</code></details>`
 }
 
-// maxFiles bounds what one run lists.
-const maxFiles = 40
+// maxFiles bounds what one run lists; where there are more than manyCells it lists result.json and cell.yaml alone, the
+// others stand beside them.
+const (
+	maxFiles  = 40
+	manyCells = 60
+)
 
 // files links what each run of the cell left behind.
 func (p *page) files(c *cell) string {
@@ -162,6 +169,9 @@ func (p *page) files(c *cell) string {
 	n := 0
 	for _, r := range c.runs {
 		names := runFiles(r.Dir)
+		if len(p.d.Plan.Cells) > manyCells {
+			names = names[:min(len(names), 2)]
+		}
 		var links []string
 		for _, name := range names {
 			if u, ok := fileURL(p.relative(r.Dir, name)); ok {
@@ -174,7 +184,7 @@ func (p *page) files(c *cell) string {
 		}
 	}
 	if n == 0 {
-		return "none"
+		return "no files"
 	}
 	return `<details class="files"><summary>` + count(n, "file") + `</summary>` + b.String() + `</details>`
 }
