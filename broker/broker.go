@@ -5,7 +5,7 @@
 //
 //	Start:     log folders -> metadata quorum -> recovery -> listeners bound -> registration (new leader epochs,
 //	           partitions, groups) -> connections accepted -> ready
-//	Shutdown:  connections drained -> groups -> partitions -> log folders (checkpoints, manifest) -> quorum
+//	Shutdown:  groups -> connections drained -> quorum -> partitions -> log folders (checkpoints, manifest)
 //
 // # Concurrency
 //
@@ -272,11 +272,11 @@ func (b *Broker) down(ctx context.Context) error {
 	if b.monitor != nil {
 		b.monitor.SetReady(false)
 	}
+	if b.groups != nil {
+		note(b.groups.Close(ctx)) // first: a parked JoinGroup would hold its connection for a whole rebalance
+	}
 	if b.server != nil {
 		note(b.server.Shutdown(ctx))
-	}
-	if b.groups != nil {
-		note(b.groups.Close(ctx))
 	}
 	if b.handlers != nil {
 		b.handlers.Close()

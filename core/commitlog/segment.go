@@ -161,6 +161,14 @@ func (l *Log) spillFile(s *segment, k kind, all bool) error {
 	data, first := t.unwritten(k, scratch.B[:0])
 	l.mu.Unlock()
 
+	if k == kindTime && first == 0 {
+		// Kafka's DumpLogSegments opens the .index beside a .timeindex; a small segment has no entry to put there.
+		lease, err := l.acquireNew(s, kindIndex)
+		if err != nil {
+			return err
+		}
+		lease.Release()
+	}
 	size := entryBytes(k)
 	lease, err := l.acquireNew(s, k)
 	if err != nil {

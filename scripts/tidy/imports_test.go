@@ -22,7 +22,7 @@ var exact = map[string][]string{
 	"core/commitlog":  {"core/kafka", "core/record", "core/compress", "core/buf", "core/vfs", "core/clock", "core/invariants"},
 
 	"broker/proc":   {},
-	"broker/config": {"core/kafka", "core/compress"},
+	"broker/config": {"core/*"},
 
 	"broker/internal/purgatory":    {"core/*"},
 	"broker/internal/group":        {"core/*"},

@@ -34,7 +34,7 @@ func startTarget(t *testing.T) *target {
 		return &target{addr: addr}
 	}
 	dir := t.TempDir()
-	tg := &target{data: dir, opts: proc.Options{Bin: proc.Binary(t), Data: dir, Listen: "127.0.0.1:" + freePort(t),
+	tg := &target{data: dir, opts: proc.Options{Bin: proc.Binary(t), Data: dir, NoAdmin: true, Listen: "127.0.0.1:" + freePort(t),
 		Properties: []string{"group.initial.rebalance.delay.ms=0", "num.partitions=3"}}}
 	tg.start(t)
 	t.Cleanup(func() { _ = tg.broker.Stop() })
