@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -67,7 +68,9 @@ func (h *Handlers) Serve(c *Call, frame []byte) {
 func (h *Handlers) decoded(r *row, c *Call) {
 	req := kmsg.RequestForKey(c.Key)
 	req.SetVersion(c.Version)
-	if err := h.decode(req, c.Body); err != nil {
+	// kmsg's byte fields are slices of what it reads, and handlers keep some (a member's metadata): the frame's buffer is
+	// used again as soon as the call is answered, so they get a copy of their own.
+	if err := h.decode(req, bytes.Clone(c.Body)); err != nil {
 		c.Abort(fmt.Sprintf("malformed %s version %d: %v", r.name, c.Version, err))
 		return
 	}
