@@ -42,7 +42,7 @@ func (s *sentence) text() string {
 // answer is the two to five sentences that open the report.
 func (p *page) answer() []*sentence {
 	var out []*sentence
-	for _, one := range []func() *sentence{p.damage, p.carried, p.latencyAtRate, p.changed, p.untold} {
+	for _, one := range []func() *sentence{p.damage, p.uncounted, p.carried, p.latencyAtRate, p.changed, p.untold} {
 		if s := one(); s != nil {
 			out = append(out, s)
 		}
@@ -56,8 +56,58 @@ func (p *page) answer() []*sentence {
 		return []*sentence{s.say("."), p.standing()}
 	case 1:
 		out = append(out, p.standing())
+	case 6: // five are the most: what changed and what could not be told belong together
+		out[4].spans = append(append(out[4].spans, span{text: " "}), out[5].spans...)
+		out = out[:5]
 	}
 	return out
+}
+
+// uncounted says that the baseline or what was carried does not count, and why: a reader must not look for figures that
+// the run has not got.
+func (p *page) uncounted() *sentence {
+	var missing []*cell
+	for _, c := range []*store.Cell{p.probe, p.baseline} {
+		if c == nil {
+			continue
+		}
+		if one := p.cell(c.Number); len(one.runs) > 0 && len(one.counted) == 0 && !one.harmed() {
+			missing = append(missing, one)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	counted := 0
+	for _, r := range p.d.Runs {
+		counted += int(b2f(r.Countable()))
+	}
+	s := (&sentence{alarm: true}).say("%d of %d runs count; those of ", counted, len(p.d.Runs))
+	for i, c := range missing {
+		if i > 0 {
+			s.say(" and ")
+		}
+		s.see(cellAddress(c.Number), "%s", short(c.Name, 40)).say(" do not (%s", c.state())
+		if r := c.runs[0]; len(r.Reasons) > 0 {
+			s.say(": %s", short(r.Reasons[0], 120))
+		}
+		s.say(")")
+	}
+	return s.say(", so ratios to them are not made.")
+}
+
+// atLeast is what a probe that does not count carried all the same: a lower bound, for the generator was the limit.
+func (p *page) atLeast() (recordsPerSec float64, ok bool) {
+	if p.probe == nil {
+		return 0, false
+	}
+	c := p.cell(p.probe.Number)
+	for _, r := range c.runs {
+		if r.Status == store.GeneratorLimited && r.Result != nil {
+			recordsPerSec = max(recordsPerSec, r.Result.Produce.RecordsPerSec)
+		}
+	}
+	return recordsPerSec, recordsPerSec > 0 && len(c.counted) == 0
 }
 
 // standing says how far the run came.
@@ -126,6 +176,10 @@ func (p *page) carried() *sentence {
 				s.say(" for %s CPU-s/GB %s", number(cost.Estimate.Value), intervalOf(cost.Estimate))
 			}
 		}
+	}
+	if bound, ok := p.atLeast(); ok {
+		s.say("In a closed loop the baseline carried ").see(cellAddress(p.probe.Number), "at least %s records/s", number(bound)).
+			say(" (a lower bound without interval: the generator was the limit)")
 	}
 	best, bestCell := 0.0, (*cell)(nil)
 	var saturated []string
@@ -380,6 +434,9 @@ func (p *page) headlines() []headline {
 		}
 	}
 	add(p.probe, "records", "carried, closed loop", "records/s")
+	if bound, ok := p.atLeast(); ok {
+		out = append(out, headline{"carried, closed loop", "≥ " + number(bound), "records/s", "lower bound: the generator was the limit", cellAddress(p.probe.Number)})
+	}
 	if p.baseline != nil {
 		at := " at " + grouped(p.cell(p.baseline.Number).rate()) + "/s"
 		add(p.baseline, latencyMetric(p.baseline), latencyMetric(p.baseline)+at, "ms")

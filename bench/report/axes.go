@@ -57,6 +57,19 @@ func (p *page) panels(kind store.Kind, metric string) []panel {
 	return out
 }
 
+// comparedRuns says how many runs of how many cells stand against how many.
+func (p *page) comparedRuns(cells []*cell, metric string) string {
+	runs, n, against := 0, 0, 0
+	for _, c := range cells {
+		if x, ok := p.a.Comparison(c.Number, metric); ok {
+			runs += x.Judgement.Ratio.NCandidate
+			n++
+			against = max(against, x.Judgement.Ratio.NBaseline)
+		}
+	}
+	return count(runs, "run") + " of " + count(n, "cell") + " against " + count(against, "run")
+}
+
 // maxForest is how many cells one picture of ratios shows.
 const maxForest = 40
 
@@ -136,7 +149,7 @@ func (p *page) forest(kind store.Kind, m store.Metric) *figure {
 		id:    "axes-" + strings.NewReplacer(" ", "-", ".", "").Replace(string(kind)+"-"+m.Name),
 		title: fmt.Sprintf("%s, ratio to %s: %s", m.Name, baseName(base), better),
 		caption: p.caption(hidden+p.needsMore(m.Name, kind)+fmt.Sprintf("Dot and 95%% interval of the ratio, log axis, no unit; small dots are single runs; shaded: within the allowance of %s%%.", percent(p.d.Plan.Allowance)),
-			p.cell(base.Number).meant(), p.totalRepeats(cells)+" against "+count(len(p.cell(base.Number).counted), "run"), p.noise(m.Name, kind)),
+			p.cell(base.Number).meant(), p.comparedRuns(cells, m.Name), p.noise(m.Name, kind)),
 		height: func(f frame) float64 { return forestHeight(panels, f) },
 		draw:   func(c *canvas, f frame, top float64) { p.drawForest(c, f, top, panels, m, e) },
 		table:  p.forestTable(cells, m),

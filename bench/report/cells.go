@@ -167,7 +167,7 @@ func (p *page) achieved(c *cell) string {
 	s := fmt.Sprintf("Repeat %d: intended %s = acked %s + failed %s + unanswered %s + unsent %s.", r.Repeat,
 		grouped(float64(e.Intended)), grouped(float64(e.Acked+e.HandedToSocket)), grouped(float64(e.Failed)), grouped(float64(e.Unanswered)), grouped(float64(e.Unsent)))
 	if x.Batches > 0 {
-		s += fmt.Sprintf(" Batches of %s records and %s (median; most %s), %s batches a request, %s requests/s.", whole(x.RecordsMedian), bytesOf(int64(x.BytesMedian)),
+		s += fmt.Sprintf(" Median batch: %s and %s (at most %s records), %s a request, %s requests/s.", ofRecords(x.RecordsMedian), bytesOf(int64(x.BytesMedian)),
 			grouped(float64(x.RecordsMax)), whole(x.PerRequestMedian), number(x.RequestsPerSec))
 	}
 	for _, g := range r.Result.Consume.Groups {
@@ -179,6 +179,13 @@ func (p *page) achieved(c *cell) string {
 		s += fmt.Sprintf(" The window ended after %s s by %s.", number(w.Seconds()), short(w.EndedBy, 30))
 	}
 	return s
+}
+
+func ofRecords(n float64) string {
+	if n == 1 {
+		return "1 record"
+	}
+	return whole(n) + " records"
 }
 
 // findings are the first examples of damaged data and the errors that the cell's runs met.

@@ -356,7 +356,7 @@ func tickOf(v float64) string {
 	if v >= 10000 {
 		return tick(math.Round(v/100) * 100)
 	}
-	return number(v)
+	return whole(v)
 }
 
 // table lists the columns behind the picture.
@@ -411,7 +411,7 @@ func (h *heat) slowest() string {
 	if l, ok := at.Clocks[result.Pacer]; ok && l.Count > 0 {
 		also = append(also, fmt.Sprintf("the generator's own lateness reached %s ms", milliseconds(l.Max)))
 	}
-	if l, ok := at.Clocks[result.Blocked]; ok && l.Count > 0 {
+	if l, ok := at.Clocks[result.Blocked]; ok && l.Max > 10_000 {
 		also = append(also, fmt.Sprintf("the driver held back a record for up to %s ms", milliseconds(l.Max)))
 	}
 	if at.TargetCPU != nil {

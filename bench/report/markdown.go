@@ -201,7 +201,7 @@ func (p *page) mdComparisons(kind store.Kind) string {
 		title += mdTable(head, stand)
 	}
 	if len(rest) > 0 {
-		title += fold(fmt.Sprintf("%d comparisons that do not stand", len(rest)), mdTable(head, rest))
+		title += fold(count(len(rest), "comparison")+" that would need more runs or lie within the allowance", mdTable(head, rest))
 	}
 	return title
 }

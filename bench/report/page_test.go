@@ -269,6 +269,12 @@ func TestMissingPiecesAreSaidInALine(t *testing.T) {
 				return true
 			}
 		},
+		"all limited": func(b *bench) {
+			b.change = func(_ *store.Cell, r *store.Run, _ *result.Result, _ string) bool {
+				r.Status, r.Reasons = store.GeneratorLimited, []string{"its threads waited 48.6% of the window for a core"}
+				return true
+			}
+		},
 		"all invalid": func(b *bench) {
 			b.change = func(_ *store.Cell, r *store.Run, res *result.Result, _ string) bool {
 				r.Status, r.Reasons = store.Invalid, []string{"3 acknowledged records were lost"}
@@ -296,6 +302,9 @@ func TestMissingPiecesAreSaidInALine(t *testing.T) {
 			}
 			if name != "no host" && name != "no logs" && name != "damaged logs and profiles" && !strings.Contains(page, "Not shown:") {
 				t.Error("nothing says what is missing")
+			}
+			if name == "all limited" && (!strings.Contains(answer, "at least") || !strings.Contains(answer, "0 of 10 runs count")) {
+				t.Errorf("a bench without a run that counts does not say so: %s", textOf(answer))
 			}
 			if name == "all invalid" && !strings.Contains(answer, `class="alarm"`) {
 				t.Errorf("lost records do not stand first: %s", textOf(answer))
