@@ -290,7 +290,7 @@ func Settings(t *config.Topic, b *config.Broker) *partition.Config {
 		c.Codec = int8(codec)
 		switch codec {
 		case compress.Gzip:
-			c.Level = int(t.CompressionGzipLevel)
+			c.Level = max(int(t.CompressionGzipLevel), 0) // Kafka's -1 is the codec's default, here 0
 		case compress.Lz4:
 			c.Level = int(t.CompressionLz4Level)
 		case compress.Zstd:
