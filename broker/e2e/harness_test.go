@@ -382,3 +382,22 @@ func residentKiB(t *testing.T, pid int, field string) int {
 	t.Fatalf("no %s of process %d", field, pid)
 	return 0
 }
+
+// openFiles counts the descriptors of a process.
+func openFiles(t *testing.T, pid int) int {
+	t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+func metadataRequest(topic string) *kmsg.MetadataRequest {
+	r := kmsg.NewPtrMetadataRequest()
+	r.Version = 9
+	tp := kmsg.NewMetadataRequestTopic()
+	tp.Topic = &topic
+	r.Topics = append(r.Topics, tp)
+	return r
+}
