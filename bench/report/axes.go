@@ -245,6 +245,9 @@ func (p *page) forestLine(c *canvas, f frame, s scale, one *cell, m store.Metric
 		}
 	} else if words == "" {
 		words = "no figure"
+		if acksNothing(one.Cell) && strings.HasPrefix(m.Name, "ack ") {
+			words = "no ack to time"
+		}
 	}
 	if f.narrow {
 		text := fit(strings.TrimSpace(figureText+"  "+brief(words)), 10, f.width-left-10)

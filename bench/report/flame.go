@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/google/pprof/profile"
-
-	"github.com/tidemark/tidemark/bench/store"
 )
 
 // Bounds of flame graphs.
@@ -347,9 +345,4 @@ func (p *page) splitFigure(c *cell, x *cpuProfile) *figure {
 			}
 		},
 	}
-}
-
-// measured reports whether the cell was measured at all.
-func measured(c *cell) bool {
-	return slices.ContainsFunc(c.runs, func(r *store.Run) bool { return r.Result != nil })
 }

@@ -194,7 +194,7 @@ func (h *heat) figure(p *page) *figure {
 	title := fmt.Sprintf("%s over time", short(h.c.Name, 60))
 	if rows > 0 {
 		title = fmt.Sprintf("%s over time: records by second and %s latency", short(h.c.Name, 60), clock(h.c.Cell))
-		what += " Darker: more of that second's records (steps at 0.01, 0.1, 1, 5 and 20%); every record that was late shows."
+		what += " Stronger: more of that second's records (steps at 0.01, 0.1, 1, 5 and 20%); every record that was late shows."
 	}
 	if len(h.c.Settings) > 0 {
 		var changed []string

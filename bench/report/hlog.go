@@ -30,28 +30,29 @@ func (p *page) histograms(r *store.Run, clock string) *interval {
 	if found, ok := p.logs[r]; ok {
 		return found
 	}
-	in := readLog(filepath.Join(r.Dir, clock+".hlog"))
+	name := clock + ".hlog"
+	in := &interval{err: fmt.Errorf("%s is not there", name)}
+	if f, err := os.Open(filepath.Join(r.Dir, name)); err == nil {
+		in = readLog(f, name)
+		f.Close()
+	}
 	p.logs[r] = in
 	return in
 }
 
-func readLog(path string) (in *interval) {
+// readLog reads a histogram log; name is for errors.
+func readLog(r io.Reader, name string) (in *interval) {
 	in = &interval{}
 	defer func() {
-		if problem := recover(); problem != nil { // a damaged payload trips the decoder
-			in = &interval{err: fmt.Errorf("%s is damaged: %v", filepath.Base(path), problem)}
+		if problem := recover(); problem != nil { // a damaged line trips the decoder
+			in = &interval{err: fmt.Errorf("%s is damaged: %v", name, problem)}
 		}
 	}()
-	f, err := os.Open(path)
-	if err != nil {
-		return &interval{err: fmt.Errorf("%s is not there", filepath.Base(path))}
-	}
-	defer f.Close()
-	reader := hdrhistogram.NewHistogramLogReader(io.LimitReader(f, maxLogBytes))
+	reader := hdrhistogram.NewHistogramLogReader(io.LimitReader(r, maxLogBytes))
 	for len(in.seconds) < maxSeconds {
 		h, err := reader.NextIntervalHistogram()
 		if err != nil {
-			return &interval{err: fmt.Errorf("%s is damaged: %w", filepath.Base(path), err)}
+			return &interval{err: fmt.Errorf("%s is damaged: %w", name, err)}
 		}
 		if h == nil {
 			break
@@ -60,12 +61,12 @@ func readLog(path string) (in *interval) {
 			in.total = hdrhistogram.New(h.LowestTrackableValue(), h.HighestTrackableValue(), int(h.SignificantFigures()))
 		}
 		if dropped := in.total.Merge(h); dropped > 0 {
-			return &interval{err: fmt.Errorf("%s holds values that its first histogram cannot: %d", filepath.Base(path), dropped)}
+			return &interval{err: fmt.Errorf("%s holds values that its first histogram cannot: %d", name, dropped)}
 		}
 		in.seconds = append(in.seconds, h)
 	}
 	if in.total == nil || in.total.TotalCount() == 0 {
-		return &interval{err: fmt.Errorf("%s holds no histogram", filepath.Base(path))}
+		return &interval{err: fmt.Errorf("%s holds no histogram", name)}
 	}
 	return in
 }

@@ -100,6 +100,9 @@ func (p *page) load(b *strings.Builder) {
 	} else {
 		what += " Linger 0: no floor below the curve."
 	}
+	if l.capacity.Value > 0 {
+		what += " Shaded: interval of the capacity found in a closed loop."
+	}
 	name := result.Ack
 	if p.baseline != nil {
 		name = clock(p.baseline)

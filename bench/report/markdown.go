@@ -19,7 +19,10 @@ const markdownBytes = 58_000
 func md(s string) string {
 	s = strings.Join(strings.Fields(clean(s)), " ")
 	var b strings.Builder
+	last := ' '
 	for _, r := range s {
+		before := last
+		last = r
 		switch {
 		case r == '&':
 			b.WriteString("&amp;")
@@ -33,7 +36,7 @@ func md(s string) string {
 		case r == '@':
 			b.WriteString("&#64;")
 			continue
-		case strings.ContainsRune("\\`*_{}[]()#+!|~$", r):
+		case strings.ContainsRune("\\`*_[]#|~$", r) || r == '(' && before == ']':
 			b.WriteByte('\\')
 		}
 		b.WriteRune(r)
