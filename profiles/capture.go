@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -59,7 +58,8 @@ func Self(kinds []Kind) (end func() (map[Kind][]byte, error), err error) {
 	}, nil
 }
 
-// Fetch gets a profile from a process's /debug/pprof at HOST:PORT. CPU runs for the duration given; mutex and block are
+// Fetch gets a profile from a process's /debug/pprof at HOST:PORT. CPU runs for the duration given (StartCPU for one that
+// ends when its caller says so); mutex and block are
 // sampled for it (by the broker's own ?seconds= and ?rate=); heap and goroutine are taken at once.
 func Fetch(ctx context.Context, client *http.Client, admin string, k Kind, d time.Duration) ([]byte, error) {
 	path := string(k)
@@ -86,14 +86,5 @@ func Fetch(ctx context.Context, client *http.Client, admin string, k Kind, d tim
 		return nil, fmt.Errorf("fetch %s profile: %w", k, err)
 	}
 	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxProfileBytes+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("fetch %s profile from %s: %w", k, u.String(), err)
-	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("fetch %s profile from %s: %s: %.200s", k, u.String(), resp.Status, b)
-	case len(b) > maxProfileBytes:
-		return nil, fmt.Errorf("fetch %s profile from %s: more than %d bytes", k, u.String(), maxProfileBytes)
-	}
-	return b, nil
+	return readProfile(resp, k, u.String())
 }

@@ -1,7 +1,7 @@
 // Package profiles captures pprof profiles of this process and of a broker, keeps them as files, pushes the same bytes to a
 // Pyroscope server, receives such pushes, and tells what grew between two of them.
 //
-//	broker /debug/pprof --Fetch--.
+//	broker /debug/pprof --Fetch--.   (StartCPU: until its caller says so)
 //	this process ------Self------+--> NAME.KIND.pprof --> Pusher (after the measured time) --> POST /ingest --> Receiver
 //	                                        `--> Parse, Diff, Top
 //
@@ -45,6 +45,26 @@ func ParseKind(s string) (Kind, error) {
 	return "", fmt.Errorf("profile kind %q: want one of cpu, heap, mutex, block, goroutine", s)
 }
 
+// ParseKinds reads a list of names, each once.
+func ParseKinds(names []string) ([]Kind, error) {
+	var kinds []Kind
+	for _, name := range names {
+		k, err := ParseKind(strings.TrimSpace(name))
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds, nil
+}
+
+// Light reports whether a measured run may carry these kinds: the CPU profile alone (METHOD 7).
+func Light(kinds []Kind) bool {
+	return !slices.ContainsFunc(kinds, func(k Kind) bool { return k != CPU })
+}
+
 // Sampling of the profiles that cost something (METHOD 7): one contention in MutexFraction, blocking of BlockRateNanos and
 // longer in full.
 const (
@@ -81,7 +101,7 @@ var sampleTypes = map[Kind]map[string]*upstream.SampleType{
 }
 
 // Labels names a profile in Pyroscope: app{key=value,...}, keys sorted. Commas, braces, equals signs and blanks would end
-// a value early there, so they become underscores.
+// a value early there, so they become underscores, and so does what a label's name may not hold (in-flight: in_flight).
 func Labels(app string, labels map[string]string) string {
 	keys := make([]string, 0, len(labels))
 	for k := range labels {
@@ -95,10 +115,19 @@ func Labels(app string, labels map[string]string) string {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(plain(k) + "=" + plain(labels[k]))
+		b.WriteString(labelName(k) + "=" + plain(labels[k]))
 	}
 	b.WriteByte('}')
 	return b.String()
+}
+
+func labelName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+			return r
+		}
+		return '_'
+	}, s)
 }
 
 func plain(s string) string {

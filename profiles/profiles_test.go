@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	httppprof "net/http/pprof"
 	"os"
 	"path/filepath"
 	"strings"
@@ -205,5 +206,45 @@ func TestSelfAndFetch(t *testing.T) {
 	}
 	if _, err := Fetch(context.Background(), srv.Client(), host, Heap, 0); err == nil {
 		t.Error("a 404 is no profile")
+	}
+}
+
+// TestRemoteCPUEndsWhenAsked: a profile of another process ends when its caller says so, whole seconds or not.
+func TestRemoteCPUEndsWhenAsked(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/profile", httppprof.Profile)
+	srv := httptest.NewServer(mux)
+	defer srv.Close()
+	host := strings.TrimPrefix(srv.URL, "http://")
+	c, err := StartCPU(t.Context(), host, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := StartCPU(t.Context(), host, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := c.End()
+	_, secondErr := second.End()
+	if err == nil == (secondErr == nil) {
+		t.Errorf("one of two profiles at once must fail: %v, %v", err, secondErr)
+	}
+	if err == nil {
+		p, err := Parse(b)
+		if err != nil || p.DurationNanos >= int64(time.Minute) {
+			t.Errorf("the profile: %v", err)
+		}
+	}
+	if _, err := StartCPU(t.Context(), "127.0.0.1:1", time.Second); err == nil {
+		t.Error("nobody there, and no error")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	lost, err := StartCPU(ctx, host, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if _, err := lost.End(); err == nil {
+		t.Error("a cancelled profile came all the same")
 	}
 }

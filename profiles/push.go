@@ -33,11 +33,19 @@ type Pusher struct {
 	done   chan struct{}
 }
 
-// NewPusher checks the address (http://host:port) and starts the uploader.
-func NewPusher(address string) (*Pusher, error) {
+// CheckAddress refuses what is no address of a Pyroscope server.
+func CheckAddress(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("pyroscope address %q: want http://HOST:PORT", address)
+		return fmt.Errorf("pyroscope address %q: want http://HOST:PORT", address)
+	}
+	return nil
+}
+
+// NewPusher checks the address (http://host:port) and starts the uploader.
+func NewPusher(address string) (*Pusher, error) {
+	if err := CheckAddress(address); err != nil {
+		return nil, err
 	}
 	c := &guardedClient{inner: &http.Client{Timeout: PushTimeout, Transport: &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
