@@ -63,51 +63,43 @@ func (p *page) answer() []*sentence {
 	return out
 }
 
-// uncounted says that the baseline or what was carried does not count, and why: a reader must not look for figures that
-// the run has not got.
+// uncounted says that no run of the baseline counts, and why: a reader must not look for figures that the bench has not
+// got. A probe that does not count still gives a lower bound, which carried tells.
 func (p *page) uncounted() *sentence {
-	var missing []*cell
-	for _, c := range []*store.Cell{p.probe, p.baseline} {
-		if c == nil {
-			continue
-		}
-		if one := p.cell(c.Number); len(one.runs) > 0 && len(one.counted) == 0 && !one.harmed() {
-			missing = append(missing, one)
-		}
+	if p.baseline == nil {
+		return nil
 	}
-	if len(missing) == 0 {
+	c := p.cell(p.baseline.Number)
+	if len(c.runs) == 0 || len(c.counted) > 0 || c.harmed() {
 		return nil
 	}
 	counted := 0
 	for _, r := range p.d.Runs {
 		counted += int(b2f(r.Countable()))
 	}
-	s := (&sentence{alarm: true}).say("%d of %d runs count; those of ", counted, len(p.d.Runs))
-	for i, c := range missing {
-		if i > 0 {
-			s.say(" and ")
-		}
-		s.see(cellAddress(c.Number), "%s", short(c.Name, 40)).say(" do not (%s", c.state())
-		if r := c.runs[0]; len(r.Reasons) > 0 {
-			s.say(": %s", short(r.Reasons[0], 120))
-		}
-		s.say(")")
+	s := (&sentence{alarm: true}).say("Latency is not told: %d of %d runs count, and none of the ", counted, len(p.d.Runs)).
+		see(cellAddress(c.Number), "baseline").say("'s (%s", c.state())
+	if r := c.runs[0]; len(r.Reasons) > 0 {
+		s.say(": %s", short(r.Reasons[0], 140))
 	}
-	return s.say(", so ratios to them are not made.")
+	return s.say("), so nothing is compared with it.")
 }
 
 // atLeast is what a probe that does not count carried all the same: a lower bound, for the generator was the limit.
-func (p *page) atLeast() (recordsPerSec float64, ok bool) {
+func (p *page) atLeast() (recordsPerSec float64, why string, ok bool) {
 	if p.probe == nil {
-		return 0, false
+		return 0, "", false
 	}
 	c := p.cell(p.probe.Number)
 	for _, r := range c.runs {
 		if r.Status == store.GeneratorLimited && r.Result != nil {
 			recordsPerSec = max(recordsPerSec, r.Result.Produce.RecordsPerSec)
+			if len(r.Reasons) > 0 {
+				why = ", " + short(r.Reasons[0], 140)
+			}
 		}
 	}
-	return recordsPerSec, recordsPerSec > 0 && len(c.counted) == 0
+	return recordsPerSec, why, recordsPerSec > 0 && len(c.counted) == 0
 }
 
 // standing says how far the run came.
@@ -170,16 +162,16 @@ func (p *page) carried() *sentence {
 		if ok {
 			s.say("In a closed loop the baseline carried ").see(cellAddress(p.probe.Number), "%s records/s %s", number(records.Estimate.Value), intervalOf(records.Estimate))
 			if bytes, ok := p.a.Estimate(p.probe.Number, "throughput"); ok {
-				s.say(" (%s MB/s)", number(bytes.Estimate.Value))
+				s.say(" (%s MB/s %s)", number(bytes.Estimate.Value), intervalOf(bytes.Estimate))
 			}
 			if cost, ok := p.a.Estimate(p.probe.Number, "CPU per GB"); ok {
 				s.say(" for %s CPU-s/GB %s", number(cost.Estimate.Value), intervalOf(cost.Estimate))
 			}
 		}
 	}
-	if bound, ok := p.atLeast(); ok {
+	if bound, why, ok := p.atLeast(); ok {
 		s.say("In a closed loop the baseline carried ").see(cellAddress(p.probe.Number), "at least %s records/s", number(bound)).
-			say(" (a lower bound without interval: the generator was the limit)")
+			say(" (a lower bound without interval: the generator was the limit%s)", why)
 	}
 	best, bestCell := 0.0, (*cell)(nil)
 	var saturated []string
@@ -307,8 +299,9 @@ func (p *page) changed() *sentence {
 	all, primary := p.findings()
 	cells := map[int]bool{}
 	s := &sentence{}
-	last, named := 0, 0
+	last, named, judged := 0, 0, 0
 	for _, f := range all {
+		judged += int(b2f(f.what.Judgement.Reason == ""))
 		cells[f.c.Number] = true
 		if !f.stands() {
 			continue
@@ -328,7 +321,7 @@ func (p *page) changed() *sentence {
 		j := f.what.Judgement
 		s.say("%s %s (%s)", f.what.Metric.Name, ratio(j.Ratio), j.Words())
 	}
-	if len(all) == 0 {
+	if judged == 0 { // noise is not known well enough for any verdict: untold has the reasons
 		return nil
 	}
 	open := fmt.Sprintf("Of %s named beforehand, ", count(len(cells), "change"))
@@ -434,7 +427,7 @@ func (p *page) headlines() []headline {
 		}
 	}
 	add(p.probe, "records", "carried, closed loop", "records/s")
-	if bound, ok := p.atLeast(); ok {
+	if bound, _, ok := p.atLeast(); ok {
 		out = append(out, headline{"carried, closed loop", "≥ " + number(bound), "records/s", "lower bound: the generator was the limit", cellAddress(p.probe.Number)})
 	}
 	if p.baseline != nil {

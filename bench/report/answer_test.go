@@ -36,7 +36,7 @@ func checkAnswer(t *testing.T, b *bench, page, md string) {
 	base, linger, small := cell("baseline"), cell("linger=5ms"), cell("record-size=100B")
 	var want []string
 	mean, half := logMean(d, cell("capacity"), store.Capacity, records)
-	want = append(want, fmt.Sprintf("carried %s records/s [%s %s]", three(mean), three(mean/half), three(mean*half)))
+	want = append(want, fmt.Sprintf("carried %s records/s [%s %s] (", three(mean), three(mean/half), three(mean*half)))
 	mean, half = logMean(d, base, store.Latency, p99)
 	want = append(want, fmt.Sprintf("ack p99 was %.2f ms [%.2f %.2f]", mean, mean/half, mean*half))
 	r, low, high := logRatio(d, linger, base, p99)

@@ -110,6 +110,13 @@ func (p *page) identity() string {
 }
 
 func (p *page) answerHTML(b *strings.Builder) {
+	sentences := p.answer()
+	alarms := 0
+	for alarms < len(sentences) && sentences[alarms].alarm {
+		alarms++
+	}
+	b.WriteString(`<div class="sentences">`)
+	writeSentences(b, sentences[:alarms])
 	if heads := p.headlines(); len(heads) > 0 {
 		b.WriteString(`<ul class="heads">`)
 		for _, h := range heads {
@@ -118,8 +125,20 @@ func (p *page) answerHTML(b *strings.Builder) {
 		}
 		b.WriteString("</ul>\n")
 	}
-	b.WriteString(`<div class="sentences">`)
-	for _, s := range p.answer() {
+	writeSentences(b, sentences[alarms:])
+	b.WriteString("</div>\n" + `<ul class="tally" aria-label="Verification and what did not count">`)
+	for _, t := range p.tallies() {
+		class := ""
+		if t.bad {
+			class = ` class="bad"`
+		}
+		fmt.Fprintf(b, `<li%s><b>%s</b> %s</li>`, class, grouped(float64(t.value)), esc(t.name))
+	}
+	b.WriteString("</ul>\n" + `<p class="aside">Intervals in brackets are 95%, from noise pooled over all repeats. Verdicts allow ` + percent(p.d.Plan.Allowance) + `%.</p>` + "\n")
+}
+
+func writeSentences(b *strings.Builder, sentences []*sentence) {
+	for _, s := range sentences {
 		class := ""
 		if s.alarm {
 			class = ` class="alarm"`
@@ -134,15 +153,6 @@ func (p *page) answerHTML(b *strings.Builder) {
 		}
 		b.WriteString("</p>\n")
 	}
-	b.WriteString("</div>\n" + `<ul class="tally" aria-label="Verification and what did not count">`)
-	for _, t := range p.tallies() {
-		class := ""
-		if t.bad {
-			class = ` class="bad"`
-		}
-		fmt.Fprintf(b, `<li%s><b>%s</b> %s</li>`, class, grouped(float64(t.value)), esc(t.name))
-	}
-	b.WriteString("</ul>\n" + `<p class="aside">Intervals in brackets are 95%, from noise pooled over all repeats. Verdicts allow ` + percent(p.d.Plan.Allowance) + `%.</p>` + "\n")
 }
 
 // css is the style sheet with the colours of the pictures in front.
