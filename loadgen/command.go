@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -30,6 +31,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark/tidemark/loadgen/workload"
+	"github.com/tidemark/tidemark/profiles"
 )
 
 // loadFlags are the command's flags beside the workload's own.
@@ -42,6 +44,9 @@ type loadFlags struct {
 	yes        bool
 	noProgress bool
 	print      bool
+	profile    []string
+	profiled   string
+	pyroscope  string
 }
 
 const loadLong = `Sends one workload to a Kafka cluster, reads it back, and tells what it saw.
@@ -57,6 +62,7 @@ Exit codes: 0 ok, 2 usage, 4 the run is invalid (data lost, target died, generat
 const loadExample = `  tidemark load --bootstrap 127.0.0.1:9092 --rate 20000 --window 10s --groups 2
   tidemark load --bootstrap 127.0.0.1:9092 --max --record-size 100B --linger 5ms --batch-size 1MiB
   tidemark load --bootstrap 127.0.0.1:9092 --rate 5000 --keys 'zipf(1.1)' --acks 1 --compression zstd --compressibility 0.75
+  tidemark load --bootstrap 127.0.0.1:9092 --rate 20000 --profile cpu,heap,mutex,block --pyroscope http://127.0.0.1:4040
   tidemark load --workload cell.yaml --bootstrap 127.0.0.1:9092 --out run-1
   tidemark load --rate 20000 --groups 3,1 --print-workload > cell.yaml`
 
@@ -83,6 +89,9 @@ func loadCommand() *cobra.Command {
 	fs.BoolVarP(&f.yes, "yes", "y", false, "the cluster may be another host than this one")
 	fs.BoolVar(&f.noProgress, "no-progress", false, "no live progress")
 	fs.BoolVar(&f.print, "print-workload", false, "print the workload as a file and end")
+	fs.StringSliceVar(&f.profile, "profile", nil, "profiles of the generator around the window, kept in profiles/ of --out: cpu,heap,mutex,block,goroutine")
+	fs.StringVar(&f.profiled, "profile-target", "", "HOST:PORT of the target's /debug/pprof: take the same profiles of it")
+	fs.StringVar(&f.pyroscope, "pyroscope", "", "push the profiles to this Pyroscope server when the run is over, http://HOST:PORT (--profile cpu, unless given)")
 	for _, w := range spec.Flags() {
 		flag := fs.VarPF(w, w.Name, "", w.Usage)
 		if w.Type() == "bool" {
@@ -141,6 +150,26 @@ func (f *loadFlags) workload(cmd *cobra.Command, flags *workload.Spec) (*workloa
 	return s, nil
 }
 
+// profiling reads the flags about profiles.
+func (f *loadFlags) profiling() (p Profiling, err error) {
+	p.Target, p.Pyroscope = f.profiled, f.pyroscope
+	if p.Kinds, err = profiles.ParseKinds(f.profile); err != nil {
+		return p, usage(fmt.Errorf("--profile: %w", err))
+	}
+	if len(p.Kinds) == 0 && (p.Target != "" || p.Pyroscope != "") {
+		p.Kinds = []profiles.Kind{profiles.CPU}
+	}
+	if p.Pyroscope != "" {
+		if err := profiles.CheckAddress(p.Pyroscope); err != nil {
+			return p, usage(fmt.Errorf("--pyroscope: %w", err))
+		}
+	}
+	if _, _, err := net.SplitHostPort(p.Target); p.Target != "" && err != nil {
+		return p, usage(fmt.Errorf("--profile-target %q: want HOST:PORT", p.Target))
+	}
+	return p, nil
+}
+
 func (f *loadFlags) run(cmd *cobra.Command, s *workload.Spec) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -150,6 +179,10 @@ func (f *loadFlags) run(cmd *cobra.Command, s *workload.Spec) error {
 		out = "run-" + time.Now().Format("20060102-150405")
 	}
 	o := Options{Spec: s, Bootstrap: f.bootstrap, Out: out, Yes: f.yes, Command: os.Args}
+	var err error
+	if o.Profile, err = f.profiling(); err != nil {
+		return err
+	}
 	if !f.noProgress {
 		o.Progress, o.Terminal = stderr, isTerminal(stderr)
 	}

@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"bytes"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/tidemark/tidemark/loadgen/result"
 	"github.com/tidemark/tidemark/loadgen/sink"
 	"github.com/tidemark/tidemark/loadgen/workload"
+	"github.com/tidemark/tidemark/profiles"
 )
 
 // tidemark runs the command as a shell would, in a folder of its own.
@@ -62,6 +64,9 @@ func TestRefusalsAreOneLineAndLeaveNothing(t *testing.T) {
 		{"not allowed", []string{"load", "--bootstrap", denied.Addr()}, exitFailure, "TOPIC_AUTHORIZATION_FAILED"},
 		{"unwritable", append(b, "--out", filepath.Join(blocked, "out")), exitFailure, "out:"},
 		{"no payload file", append(b, "--payload-file", filepath.Join(blocked, "no")), exitUsage, "payload-file"},
+		{"unknown profile", append(b, "--profile", "cpuu"), exitUsage, "--profile"},
+		{"bad pyroscope", append(b, "--pyroscope", "localhost:4040"), exitUsage, "http://HOST:PORT"},
+		{"bad profile target", append(b, "--profile-target", "localhost"), exitUsage, "HOST:PORT"},
 		{"raw and sticky", append(b, "--groups", "1", "--assignor", "cooperative-sticky"), exitFailure, "driver kgo"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -113,10 +118,16 @@ func TestFlagsAndFileAreOne(t *testing.T) {
 // TestTheExamplesRun runs the commands of the help text, as they stand but for address and length.
 func TestTheExamplesRun(t *testing.T) {
 	to := target(t, sink.Script{KeepBytes: 16 << 20})
+	receiver, err := profiles.NewReceiver(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pyroscope := httptest.NewServer(receiver)
+	defer pyroscope.Close()
 	file := filepath.Join(t.TempDir(), "cell.yaml")
 	lines := strings.Split(loadExample, "\n")
 	for i := len(lines) - 1; i >= 0; i-- { // the last one prints the file that another reads
-		line := strings.NewReplacer("127.0.0.1:9092", to.Addr(), "'", "", "cell.yaml", file, "run-1", filepath.Join(t.TempDir(), "run-1")).Replace(strings.TrimSpace(lines[i]))
+		line := strings.NewReplacer("127.0.0.1:9092", to.Addr(), "http://127.0.0.1:4040", pyroscope.URL, "'", "", "cell.yaml", file, "run-1", filepath.Join(t.TempDir(), "run-1")).Replace(strings.TrimSpace(lines[i]))
 		line, redirect, _ := strings.Cut(line, " > ")
 		args := strings.Fields(line)[1:]
 		if redirect == "" {
@@ -138,6 +149,9 @@ func TestTheExamplesRun(t *testing.T) {
 		if !strings.Contains(out, "intended ") || !strings.Contains(out, "an ack meant: ") || !strings.Contains(out, "results in ") {
 			t.Errorf("%s printed\n%s", line, out)
 		}
+	}
+	if receiver.Count() != 4 {
+		t.Errorf("%d profiles were pushed by the examples, want 4", receiver.Count())
 	}
 }
 

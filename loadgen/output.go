@@ -53,12 +53,17 @@ func (o *output) abandon() {
 	}
 }
 
-// write writes the .hlog files, and the result last.
+// write writes the .hlog files and profiles, and the result last.
 func (o *output) write(r *run) error {
+	o.written = o.dir != ""
+	if r.profiler != nil {
+		if err := r.profiler.finish(r.res, o.dir); err != nil {
+			return err
+		}
+	}
 	if o.dir == "" {
 		return nil
 	}
-	o.written = true
 	if r.spec.Question == workload.Latency {
 		for i, name := range [...]string{"ack.hlog", "delivery.hlog"} {
 			if r.collector.total[i] == nil {

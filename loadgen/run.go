@@ -32,9 +32,7 @@ type Options struct {
 	KafkaPerf bool      // progress in the form of kafka-producer-perf-test
 	Lines     io.Writer // nil, or where kafka-perf's lines go
 	Logger    *slog.Logger
-	// AroundWindow, where it is set, is called right before the window opens and returns what is called when it has
-	// closed, before the drain: profiles of the generator are taken in it.
-	AroundWindow func(ctx context.Context) (closed func())
+	Profile   Profiling // of the generator and the target, around the window
 }
 
 // run is one run's life: prepare, ready, warm up, measure, drain, verify.
@@ -83,6 +81,7 @@ type run struct {
 	reason    string
 	dead      string
 	res       *result.Result
+	profiler  *profiler // nil: no profiles
 }
 
 // Run does one run and returns what it measured. The result is nil only where nothing was measured; an error beside a
@@ -92,6 +91,9 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 	r := &run{o: o, spec: o.Spec, started: time.Now(), reason: "the run ended before"}
 	for r.id == 0 {
 		r.id = rand.Uint64()
+	}
+	if len(o.Profile.Kinds) > 0 {
+		r.profiler = &profiler{o: o.Profile}
 	}
 	if o.Logger == nil {
 		r.o.Logger = slog.New(slog.DiscardHandler)
@@ -219,21 +221,23 @@ func (r *run) measure(ctx context.Context) {
 	}
 	helpers.Go(func() { r.watch(ctx, measuring) })
 	helpers.Go(func() { r.collector.run(measuring) })
-	r.waitUntil(measuring, r.window.start)
-	closed := func() {}
-	if r.o.AroundWindow != nil && !r.stopped() {
-		closed = r.o.AroundWindow(measuring)
+	if r.profiler != nil {
+		r.waitUntil(measuring, r.window.start-int64(profileLead))
+		r.profiler.begin(r.spec.Window.D() + profileLead)
 	}
+	r.waitUntil(measuring, r.window.start)
 	r.use[0] = sampleUsage()
 	r.takeStats() // what came before the window
 	r.waitUntil(measuring, r.planned)
 	r.end("window")
 	r.use[1] = sampleUsage()
 	r.stats, r.fetched = r.takeStats()
-	closed()
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
 	r.flush(ctx, done)
+	if r.profiler != nil {
+		r.profiler.end()
+	}
 	helpers.Wait()
 }
 

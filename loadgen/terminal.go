@@ -52,6 +52,14 @@ func printResult(w io.Writer, res *result.Result, out string) {
 	for _, v := range res.Verdicts {
 		_, _ = fmt.Fprintf(w, "%s: %s\n", v.Kind, v.Reason)
 	}
+	if p := res.Profiles; p != nil {
+		for _, n := range p.Notes {
+			_, _ = fmt.Fprintf(w, "profiles      %s\n", n)
+		}
+		if p.Pushed > 0 {
+			_, _ = fmt.Fprintf(w, "profiles      %s pushed\n", plural(int64(p.Pushed), "profile"))
+		}
+	}
 	if out != "" {
 		names := make([]string, 0, len(res.Files)+1)
 		names = append(names, result.FileName)
@@ -123,7 +131,11 @@ func printClocks(w io.Writer, res *result.Result) {
 		for _, p := range [...]float64{50, 90, 99, 99.9} {
 			row = append(row, shown(l, p))
 		}
-		row = append(row, milliseconds(l.MaxNanos))
+		if reached(l) {
+			row = append(row, milliseconds(l.MaxNanos))
+		} else {
+			row = append(row, "-")
+		}
 		switch name {
 		case result.Ack:
 			row = append(row, "from the intended time")
@@ -152,11 +164,17 @@ func printClocks(w io.Writer, res *result.Result) {
 	}
 }
 
+// reached reports whether any record reached the clock's end: a clock of none has no percentile, not one of 0.
+func reached(l result.Latency) bool { return l.Count+l.Overflow+l.Negative > 0 }
+
 // shown is one percentile: not at all where fewer than ten records lie above it, and with its stalls where it is a tail.
 func shown(l result.Latency, p float64) string {
 	q, ok := l.At(p)
-	if !ok {
+	switch {
+	case !ok:
 		return "-"
+	case !reached(l):
+		return "censored"
 	}
 	text := milliseconds(q.Nanos)
 	if q.Censored {

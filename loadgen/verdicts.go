@@ -98,7 +98,7 @@ func (r *run) judgeGenerator(res *result.Result) {
 	if ack, found := res.Clocks[result.Ack]; ok && found {
 		p, _ := pacer.At(99)
 		a, shown := ack.At(99)
-		if shown && !p.Censored && float64(p.Nanos) > float64(a.Nanos)/10 && p.Nanos > 0 {
+		if shown && reached(ack) && !p.Censored && float64(p.Nanos) > float64(a.Nanos)/10 && p.Nanos > 0 {
 			limited(float64(p.Nanos), float64(a.Nanos)/10, "ns", "the pacer's p99 of %s ms is more than a tenth of the ack p99 of %s ms", milliseconds(p.Nanos), milliseconds(a.Nanos))
 		}
 	}

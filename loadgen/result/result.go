@@ -21,6 +21,7 @@
 //	  "verification": {...}   lost, duplicated, out of order, corrupt
 //	  "verdicts": [...]       generator-limited, saturated, throttled, invalid ...
 //	  "generator", "target"   CPU and memory of both sides
+//	  "profiles": {...}       pprof files taken around the window, and what failed
 //	  "files": [...]          the files beside, with SHA-256
 //	}
 //
@@ -99,7 +100,9 @@ type Result struct {
 	Ceilings []Ceiling `json:"ceilings,omitempty"`
 	// Events are marks on the time axis: faults, rebalances, reconnections, first errors.
 	Events []Event `json:"events,omitempty"`
-	Files  []File  `json:"files"`
+	// Profiles is absent where none were asked for.
+	Profiles *Profiles `json:"profiles,omitempty"`
+	Files    []File    `json:"files"`
 }
 
 // Run says who ran what, when.

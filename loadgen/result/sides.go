@@ -132,3 +132,19 @@ type Finding struct {
 	Sequence  uint64 `json:"sequence"`
 	Text      string `json:"text"`
 }
+
+// Profiles says which profiles were taken around the window and what became of them.
+type Profiles struct {
+	Taken  []Profile `json:"taken"`
+	Pushed int       `json:"pushed"`          // how many arrived at the Pyroscope server that was named
+	Notes  []string  `json:"notes,omitempty"` // what failed, each said once; none of it makes the run worse
+}
+
+// Profile is one capture.
+type Profile struct {
+	Process  string `json:"process"` // "load", or "broker" for the target
+	Kind     string `json:"kind"`    // "cpu", "heap", "mutex", "block", "goroutine"
+	File     string `json:"file"`    // relative to the result's folder, slashes; "" where none was asked for
+	FromUTC  string `json:"fromUTC"` // RFC 3339, nanoseconds
+	UntilUTC string `json:"untilUTC"`
+}
