@@ -141,7 +141,7 @@ func (p *page) damage() *sentence {
 	if listed == 0 {
 		s.say("see ").see("#believe", "the verification")
 	}
-	return s.say(". Their figures count nowhere.")
+	return s.say(". Use no figure of theirs.")
 }
 
 // harmed reports whether a run of the cell lost or damaged data, is invalid or has no result.

@@ -196,7 +196,7 @@ func (p *page) drawForest(c *canvas, f frame, top float64, panels []panel, m sto
 			c.line(s.at(t), y+1, s.at(t), y+h+1, stroke("grid", 1))
 		}
 		c.line(s.at(1), y+1, s.at(1), y+h+1, stroke("axis", 1.4))
-		c.styled(pad+8, y+14, 11.5, "start", "muted", bold, fit(q.axis, 11.5, f.width-2*pad-20))
+		c.styled(pad+8, y+14, 11.5, "start", "muted", bold, fit(q.axis, 12.5, f.width-2*pad-20))
 		for i, one := range q.cells {
 			p.forestLine(c, f, s, one, m, y+forestHead+row*float64(i)+8, left)
 		}

@@ -169,8 +169,8 @@ func (p *page) curves(b *strings.Builder) {
 		b.WriteString(p.ratioFigure(some[1], some[0], noise).render())
 	}
 	b.WriteString("</div>\n")
-	if len(all) > 1 {
-		p.compareTool(b, all, noise)
+	if len(some) > 1 {
+		p.compareTool(b, all, some, noise)
 	}
 }
 
@@ -349,8 +349,8 @@ func (p *page) ratioFigure(a, base *curve, noise []stats.Noise) *figure {
 	}
 }
 
-// compareTool is what script adds: any cell against any other. Its data are the curves of all cells.
-func (p *page) compareTool(b *strings.Builder, all []*curve, noise []stats.Noise) {
+// compareTool is what script adds: any cell against any other, at first what the static picture compares. Its data are the curves of all cells.
+func (p *page) compareTool(b *strings.Builder, all, some []*curve, noise []stats.Noise) {
 	type one struct {
 		Name string      `json:"name"`
 		Runs [][]float64 `json:"runs"`
@@ -367,7 +367,14 @@ func (p *page) compareTool(b *strings.Builder, all []*curve, noise []stats.Noise
 		}
 		data.Half = append(data.Half, rounded(half))
 	}
-	var options strings.Builder
+	option := func(k, chosen *curve) string {
+		selected := ""
+		if k == chosen {
+			selected = ` selected="selected"`
+		}
+		return fmt.Sprintf(`<option value="%d"%s>%s</option>`, k.c.Number, selected, esc(short(k.c.Name, 60)))
+	}
+	var left, right strings.Builder
 	for _, k := range all {
 		runs := make([][]float64, len(k.runs))
 		for i, r := range k.runs {
@@ -376,14 +383,15 @@ func (p *page) compareTool(b *strings.Builder, all []*curve, noise []stats.Noise
 			}
 		}
 		data.Cells[fmt.Sprint(k.c.Number)] = one{short(k.c.Name, 60), runs}
-		fmt.Fprintf(&options, `<option value="%d">%s</option>`, k.c.Number, esc(short(k.c.Name, 60)))
+		left.WriteString(option(k, some[1]))
+		right.WriteString(option(k, some[0]))
 	}
 	text, err := json.Marshal(data)
 	if err != nil {
 		return
 	}
 	fmt.Fprintf(b, `<div id="compare" class="tools" hidden="hidden"><p><label>Compare <select id="cmp-cell">%s</select></label> <label>with <select id="cmp-vs">%s</select></label></p><div id="cmp-plot"></div></div>`+"\n",
-		options.String(), options.String())
+		left.String(), right.String())
 	fmt.Fprintf(b, `<script type="application/json" id="curves-data">%s</script>`+"\n", text)
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -261,10 +260,4 @@ func (p *page) totalRepeats(cells []*cell) string {
 		n += len(c.counted)
 	}
 	return count(n, "run") + " of " + count(len(cells), "cell")
-}
-
-// exists reports whether a file of the run's folder is there.
-func exists(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode().IsRegular()
 }

@@ -75,14 +75,14 @@ function compare(){var a=D.cells[A.value],b=D.cells[B.value],box=$("#cmp-plot");
 if(D){[A,B].forEach(function(x){x.addEventListener("change",function(){put({cell:A.value,vs:B.value});compare()})})}
 
 // Follow the address.
-function follow(first){var s=state();$$(".pick").forEach(function(e){e.classList.remove("pick")});
+function follow(){var s=state();$$(".pick").forEach(function(e){e.classList.remove("pick")});
  if(s.cell){var d=document.getElementById("cell="+s.cell);if(d){d.open=true;d.classList.add("pick");(s.vs&&D&&D.cells[s.cell]&&D.cells[s.vs]?$("#compare"):d).scrollIntoView()}
   $$("tr[data-cell]").forEach(function(r){if(r.getAttribute("data-cell")===s.cell)r.classList.add("pick")})}
  if(D){if(s.cell&&D.cells[s.cell])A.value=s.cell;if(s.vs&&D.cells[s.vs])B.value=s.vs;else if(A.value===B.value){var o=B.options[0].value!==A.value?0:1;B.selectedIndex=o}
-  if(first&&!s.cell&&A.options.length>1){B.selectedIndex=0;A.selectedIndex=1}compare()}
+  compare()}
  if(s.q!=null&&filter){filter.value=s.q;apply(s.q)}
  if(s.sort){var m=/^(\d+)\.(\d+)\.(-?1)$/.exec(s.sort);if(m&&tables[m[1]]&&tables[m[1]].tHead.rows[0].cells[m[2]])sort(tables[m[1]],+m[2],+m[3])}}
-addEventListener("hashchange",function(){follow(false)});follow(true);
+addEventListener("hashchange",function(){follow()});follow();
 document.addEventListener("keydown",function(e){if(e.key==="/"&&filter&&!/INPUT|SELECT|TEXTAREA/.test(document.activeElement.tagName)){e.preventDefault();filter.focus()}});
 
 // Where the reader is.

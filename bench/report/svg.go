@@ -214,7 +214,7 @@ func (g *figure) svg(f frame) string {
 	if f.narrow {
 		size, small, pad = 14, 10, 10
 	}
-	title := wrap(g.title, size, f.width-2*pad)
+	title := wrap(g.title, size*1.08, f.width-2*pad) // bold is wider
 	var caption []string
 	for _, p := range g.caption {
 		caption = append(caption, wrap(p, small, f.width-2*pad)...)
