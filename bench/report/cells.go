@@ -150,6 +150,7 @@ func (p *page) detail(c *cell) string {
 		b.WriteString("<p>" + esc(text) + "</p>")
 	}
 	b.WriteString(findings(c))
+	b.WriteString(p.heavy(c))
 	return b.String()
 }
 

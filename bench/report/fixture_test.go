@@ -112,6 +112,13 @@ func (b *bench) write() (page, markdown string) {
 		check(writeJSON(filepath.Join(dir, "run.json"), r))
 		check(os.Rename(dir, strings.TrimSuffix(dir, ".partial")))
 	}
+	for _, c := range b.plan.Cells {
+		if b.profiles[c.Name] { // the repeat with heavy profiles
+			heavy := filepath.Join(b.folder.CellDir(&c), "profiled", "profiles")
+			writeProfile(b.t, heavy, false)
+			check(os.Rename(filepath.Join(heavy, "broker.cpu.pprof"), filepath.Join(heavy, "broker.mutex.pprof")))
+		}
+	}
 	check(b.folder.WriteStatus(&store.Status{Schema: 1, State: store.Finished, Started: started, Ended: started.Add(178 * time.Second), Capacity: capacityFound,
 		RateFixed: b.plan.RateFixed, RunsPlanned: len(b.plan.Runs), Notes: []string{"broker on core 0, load on core 1"}}))
 	return b.report()
@@ -194,7 +201,7 @@ func (b *bench) run(c *store.Cell, rp store.RunPlan, order int, dir string) (*st
 		r.Ceilings = []result.Ceiling{{Name: "recv+crc32c+pwrite", Unit: "MB/CPU-s", Before: 1600, After: 1580}}
 	}
 	if b.profiles[c.Name] {
-		r.Profiles = []string{"broker-cpu.pprof"}
+		r.Profiles = []string{"broker.cpu.pprof"}
 		writeProfile(b.t, filepath.Join(dir, "profiles"), spec.Linger > 0)
 	}
 	return r, res
@@ -327,10 +334,12 @@ func writeProfile(t *testing.T, dir string, lingering bool) {
 		p.Sample = append(p.Sample, sample)
 	}
 	must(t, os.MkdirAll(dir, 0o755))
-	f, err := os.Create(filepath.Join(dir, "broker-cpu.pprof"))
-	must(t, err)
-	must(t, p.Write(f))
-	must(t, f.Close())
+	for _, name := range []string{"broker.cpu.pprof", "load.cpu.pprof"} {
+		f, err := os.Create(filepath.Join(dir, name))
+		must(t, err)
+		must(t, p.Write(f))
+		must(t, f.Close())
+	}
 }
 
 // realistic bends a bench into one with a saturated cell, as quick makes them.

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/google/pprof/profile"
+
+	"github.com/tidemark/tidemark/profiles"
 )
 
 // Bounds of flame graphs.
@@ -17,7 +19,6 @@ const (
 	flameDepth      = 48
 	flameRow        = 16.0
 	flameWidth      = 1120.0
-	flameMinSamples = 1000 // below, no difference is shown
 	maxProfileBytes = 64 << 20
 )
 
@@ -76,8 +77,7 @@ func (p *page) profileOf(c *cell) *cpuProfile {
 	out := &cpuProfile{}
 	for _, r := range c.runs {
 		for _, name := range runFiles(r.Dir) {
-			base := filepath.Base(name)
-			if filepath.Dir(name) != "profiles" || !strings.Contains(base, "cpu") || strings.Contains(base, "load") || strings.Contains(base, "generator") {
+			if process, kind := profileName(name); process == "load" || kind != profiles.CPU {
 				continue
 			}
 			one, err := readProfile(filepath.Join(r.Dir, name))
@@ -187,7 +187,7 @@ func (p *page) flame(c *cell, base *cpuProfile, room int) (text string, ok bool)
 		return "", false
 	}
 	isBase := p.baseline != nil && c.Number == p.baseline.Number
-	if isBase || base == nil || x.samples < flameMinSamples || base.samples < flameMinSamples {
+	if isBase || base == nil || x.samples < profiles.MinSamples || base.samples < profiles.MinSamples {
 		base = nil
 	}
 	var b strings.Builder
@@ -197,7 +197,7 @@ func (p *page) flame(c *cell, base *cpuProfile, room int) (text string, ok bool)
 	case base != nil:
 		what += " Warm: a larger share than in the baseline, blue: a smaller one, pale: within half a point."
 	case !isBase:
-		what += fmt.Sprintf(" No difference to the baseline is shown: both need %d samples.", flameMinSamples)
+		what += fmt.Sprintf(" No difference to the baseline is shown: both need %d samples.", profiles.MinSamples)
 	}
 	depth := x.root.depth(x.root.value)
 	f := &figure{

@@ -215,6 +215,9 @@ func (p *page) provenance(b *strings.Builder) {
 	for _, n := range p.d.Status.Notes {
 		add("note", n)
 	}
+	for _, n := range p.profileNotes() {
+		add("note on profiles", n)
+	}
 	b.WriteString(`<div class="scroll" tabindex="0">` + t.html("") + "</div>\n")
 	p.settingsTables(b)
 }

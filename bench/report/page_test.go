@@ -157,7 +157,7 @@ func TestQuickSuiteGetsAWholePage(t *testing.T) {
 	bare := withoutScript(page)
 	for _, want := range []string{
 		"<s>", // the saturated cell's percentiles are struck through
-		"Where the target&#39;s CPU went: linger=5ms", ", baseline 1", // a flame graph with its difference
+		"Where the target&#39;s CPU went: linger=5ms", ", baseline 1", "target's mutex profile", "profiled/profiles/broker.mutex.pprof", // a flame graph with its difference
 		`id="cell=9&amp;vs=2"`, "tidemark load --workload", `<table class="all">`, " stalls</span>",
 		"written to the page cache of 1 broker; no fsync", "This would be wrong for you if",
 	} {
@@ -286,7 +286,7 @@ func TestMissingPiecesAreSaidInALine(t *testing.T) {
 			b.change = func(_ *store.Cell, r *store.Run, _ *result.Result, dir string) bool {
 				_ = os.WriteFile(filepath.Join(dir, "ack.hlog"), []byte("\n1,1,1,HISTFAAAAEV42pNpmSz\nTag=x\n"), 0o644)
 				_ = os.MkdirAll(filepath.Join(dir, "profiles"), 0o755)
-				_ = os.WriteFile(filepath.Join(dir, "profiles", "broker-cpu.pprof"), []byte("\x1f\x8bnothing"), 0o644)
+				_ = os.WriteFile(filepath.Join(dir, "profiles", "broker.cpu.pprof"), []byte("\x1f\x8bnothing"), 0o644)
 				return true
 			}
 		},

@@ -167,27 +167,36 @@ const (
 func (p *page) files(c *cell) string {
 	var b strings.Builder
 	n := 0
-	for _, r := range c.runs {
-		names := runFiles(r.Dir)
+	list := func(title, dir string) {
+		names := runFiles(dir)
 		if len(p.d.Plan.Cells) > manyCells {
 			names = names[:min(len(names), 2)]
 		}
 		var links []string
 		for _, name := range names {
-			if u, ok := fileURL(p.relative(r.Dir, name)); ok {
+			if u, ok := fileURL(p.relative(dir, name)); ok {
 				links = append(links, `<a href="`+esc(u)+`" download="">`+esc(name)+`</a>`)
 				n++
 			}
 		}
 		if len(links) > 0 {
-			fmt.Fprintf(&b, "<div>repeat %d: %s</div>", r.Repeat, strings.Join(links, " "))
+			fmt.Fprintf(&b, "<div>%s: %s</div>", title, strings.Join(links, " "))
 		}
+	}
+	for _, r := range c.runs {
+		list(fmt.Sprintf("repeat %d", r.Repeat), r.Dir)
+	}
+	if len(c.runs) > 0 && c.runs[0].Dir != "" {
+		list("profiled repeat, in no statistic", heavyFolder(c.runs[0]))
 	}
 	if n == 0 {
 		return "no files"
 	}
 	return `<details class="files"><summary>` + count(n, "file") + `</summary>` + b.String() + `</details>`
 }
+
+// heavyFolder is where the cell's one repeat with heavy profiles lies, if there is one.
+func heavyFolder(r *store.Run) string { return filepath.Join(filepath.Dir(r.Dir), "profiled") }
 
 // runFiles lists the regular files of a run's folder and of its profiles, those that matter first.
 func runFiles(dir string) []string {
