@@ -79,6 +79,12 @@ func (s gatedFS) FreeBytes(dir string) (int64, error) {
 	return s.fs.FreeBytes(dir)
 }
 
+func (s gatedFS) TotalBytes(dir string) (int64, error) {
+	s.g.Enter()
+	defer s.g.Leave()
+	return s.fs.TotalBytes(dir)
+}
+
 type gatedFile struct {
 	f File
 	g *Gate

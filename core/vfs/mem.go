@@ -313,6 +313,9 @@ func (m *Mem) SyncDir(name string) error {
 // FreeBytes implements FS.
 func (m *Mem) FreeBytes(string) (int64, error) { return 1 << 40, nil }
 
+// TotalBytes implements FS.
+func (m *Mem) TotalBytes(string) (int64, error) { return 1 << 40, nil }
+
 type memLock struct {
 	m *Mem
 	n *memNode

@@ -97,6 +97,15 @@ func (OS) FreeBytes(dir string) (int64, error) {
 	return int64(st.Bavail) * st.Bsize, nil
 }
 
+// TotalBytes implements FS.
+func (OS) TotalBytes(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := retry(func() error { return unix.Statfs(dir, &st) }); err != nil {
+		return 0, pathError("statfs", dir, err)
+	}
+	return int64(st.Blocks) * st.Bsize, nil
+}
+
 // lock is a held flock.
 type lock struct{ f *osFile }
 

@@ -87,6 +87,8 @@ type FS interface {
 	Lock(name string) (io.Closer, error)
 	// FreeBytes says how many bytes an unprivileged process may still write to the file system of a folder.
 	FreeBytes(dir string) (int64, error)
+	// TotalBytes says how large the file system of a folder is.
+	TotalBytes(dir string) (int64, error)
 }
 
 // File is an open file. Reads and writes name their offset; there is no position.

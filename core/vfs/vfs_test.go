@@ -131,6 +131,8 @@ func TestFolders(t *testing.T) {
 		}
 		if n, err := fsys.FreeBytes(dir); err != nil || n <= 0 {
 			t.Errorf("free bytes: %d, %v", n, err)
+		} else if all, err := fsys.TotalBytes(dir); err != nil || all < n {
+			t.Errorf("%d bytes in all, %d of them free, %v", all, n, err)
 		}
 	})
 }

@@ -141,6 +141,9 @@ func (f *Faulty) Lock(name string) (io.Closer, error) {
 // FreeBytes implements vfs.FS.
 func (f *Faulty) FreeBytes(dir string) (int64, error) { return f.FS.FreeBytes(dir) }
 
+// TotalBytes implements vfs.FS.
+func (f *Faulty) TotalBytes(dir string) (int64, error) { return f.FS.TotalBytes(dir) }
+
 // file is an open file of a Faulty.
 type file struct {
 	vfs.File
