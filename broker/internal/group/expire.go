@@ -37,7 +37,7 @@ func (m *Machine) expireOffsets(now Now) {
 		left := of != nil && len(gone) < len(of.at)
 		drop := !left && g.state == empty && len(g.pending) == 0
 		if len(gone) > 0 || drop {
-			m.removeOffsets(now, g, gone, drop)
+			m.removeOffsets(now, g, gone, drop, nil)
 		}
 	}
 	if len(m.groups) > 0 {
@@ -104,63 +104,92 @@ func (m *Machine) RemoveOffsets(now Now, gone func(topic string, topicID [16]byt
 			}
 		}
 		if g := m.groups[id]; g != nil && len(keys) > 0 {
-			m.removeOffsets(now, g, keys, false)
+			m.removeOffsets(now, g, keys, false, nil)
 		}
 	}
 }
 
-// removeOffsets writes tombstones, and with drop the group's too.
-func (m *Machine) removeOffsets(now Now, g *classic, gone []offsetKey, drop bool) {
-	slices.SortFunc(gone, compareKeys)
-	m.note(g.id, fmt.Sprintf("removes %d committed offsets", len(gone)))
-	for len(gone) > maxTombstones {
-		m.writeTombstones(now, g, gone[:maxTombstones], false)
-		gone = gone[maxTombstones:]
-	}
-	m.writeTombstones(now, g, gone, drop)
+// removals is who waits for tombstones: a client's request. It is told once or more; the first time counts, and that is
+// success only for the last of several batches.
+type removals interface {
+	removed(m *Machine, code kafka.ErrorCode)
 }
 
-func (m *Machine) writeTombstones(now Now, g *classic, gone []offsetKey, drop bool) {
-	var records []Record
-	for _, k := range gone {
-		records = append(records, Record{Key: offsetRecordKey(g.id, k)})
+// removeOffsets writes tombstones, and with drop the group's too. then may be nil.
+func (m *Machine) removeOffsets(now Now, g *classic, gone []offsetKey, drop bool, then removals) {
+	slices.SortFunc(gone, compareKeys)
+	if len(gone) > 0 {
+		m.note(g.id, fmt.Sprintf("removes %d committed offsets", len(gone)))
 	}
-	if drop && g.persisted {
-		records = append(records, Record{Key: groupRecordKey(g.id)})
+	if drop {
+		g.state = dead // nobody joins or commits any more
 	}
-	if len(records) == 0 {
+	for len(gone) > maxTombstones {
+		m.writeTombstones(now, gone[:maxTombstones], &removal{g: g, then: then, more: true, drop: drop})
+		gone = gone[maxTombstones:]
+	}
+	if len(gone) == 0 && !g.persisted { // there is nothing to write; without drop there is always something
+		g.state = empty
 		m.dropIfUnused(g)
 		return
 	}
-	if drop {
-		g.state = dead
-	}
-	m.write(now, records, &removal{g: g, gone: gone, drop: drop})
+	m.writeTombstones(now, gone, &removal{g: g, then: then, drop: drop})
 }
 
-// removal waits for tombstones.
+func (m *Machine) writeTombstones(now Now, gone []offsetKey, w *removal) {
+	w.gone = gone
+	var records []Record
+	for _, k := range gone {
+		records = append(records, Record{Key: offsetRecordKey(w.g.id, k)})
+	}
+	if w.drop && !w.more && w.g.persisted {
+		records = append(records, Record{Key: groupRecordKey(w.g.id)})
+	}
+	m.write(now, records, w)
+}
+
+// removal waits for one batch of tombstones.
 type removal struct {
 	g    *classic
 	gone []offsetKey
-	drop bool
+	drop bool     // the group goes with the last batch
+	more bool     // another batch follows
+	then removals // may be nil
 }
 
 func (w *removal) written(m *Machine, _ Now, code kafka.ErrorCode) {
 	if code != kafka.None {
-		m.note(w.g.id, fmt.Sprintf("could not remove expired offsets: %v; tries again later", code))
+		m.note(w.g.id, fmt.Sprintf("could not remove committed offsets: %v; expired ones are tried again later", code))
 		if w.drop {
 			w.g.state = empty
 		}
+		w.tell(m, code)
 		return
 	}
 	for _, k := range w.gone {
 		m.removeOffset(w.g.id, k)
 	}
-	if w.drop {
+	if w.more {
+		return
+	}
+	switch {
+	case !w.drop:
+	case w.g.state != dead: // a batch before this one has failed
+		return
+	case m.offsets[w.g.id] != nil: // ... and left offsets behind
+		w.g.state = empty
+	default:
 		delete(m.groups, w.g.id)
+	}
+	w.tell(m, kafka.None)
+}
+
+func (w *removal) tell(m *Machine, code kafka.ErrorCode) {
+	if w.then != nil {
+		w.then.removed(m, code)
 	}
 }
 
-func (w *removal) late(*Machine, Now) {}
+func (w *removal) late(m *Machine, _ Now) { w.tell(m, kafka.RequestTimedOut) }
 
-func (w *removal) abandon(*Machine) {}
+func (w *removal) abandon(m *Machine) { w.tell(m, kafka.NotCoordinator) }

@@ -60,6 +60,8 @@ func TestRandomGroups(t *testing.T) {
 			"leave":     w.leave,
 			"die":       w.die,
 			"commit":    w.commit,
+			"delete":    w.delete,
+			"forget":    w.forget,
 			"write":     w.write,
 			"time":      w.time,
 			"reload":    w.reload,
@@ -139,6 +141,16 @@ func (w *world) commit(t *rapid.T) {
 	w.s.m.OffsetCommit(w.s.now, to, r)
 }
 
+// delete asks for the group to go, forget for its one offset.
+func (w *world) delete(t *rapid.T) { w.s.m.DeleteGroup(w.s.now, w.ask(w.pick(t)), "g") }
+
+func (w *world) forget(t *rapid.T) {
+	r := kmsg.NewPtrOffsetDeleteRequest()
+	r.Group = "g"
+	r.Topics = []kmsg.OffsetDeleteRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetDeleteRequestTopicPartition{{}}}}
+	w.s.m.OffsetDelete(w.s.now, w.ask(w.pick(t)), r)
+}
+
 // write lets the oldest write succeed or fail.
 func (w *world) write(t *rapid.T) {
 	if len(w.held) == 0 {
@@ -149,8 +161,11 @@ func (w *world) write(t *rapid.T) {
 	code := rapid.SampledFrom([]kafka.ErrorCode{kafka.None, kafka.None, kafka.None, kafka.NotEnoughReplicas}).Draw(t, "outcome")
 	var k kmsg.OffsetCommitKey
 	var v kmsg.OffsetCommitValue
-	if r := next.Records[0]; code == kafka.None && r.Key[1] == 1 && k.ReadFrom(r.Key) == nil && v.ReadFrom(r.Value) == nil {
-		w.committed = v.Offset
+	if r := next.Records[0]; code == kafka.None && r.Key[1] == 1 && k.ReadFrom(r.Key) == nil {
+		w.committed = -1 // a tombstone
+		if r.Value != nil && v.ReadFrom(r.Value) == nil {
+			w.committed = v.Offset
+		}
 	}
 	w.s.written(next.Ticket, next.Records, code)
 }

@@ -128,6 +128,17 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 			}
 		}
 		s.m.RemoveOffsets(s.now, func(topic string, id [16]byte) bool { t, ok := topics[topic]; return ok && id == t })
+	case "delete-group":
+		s.m.DeleteGroup(s.now, a.str("ref", ""), a.str("group", ""))
+	case "delete-offsets":
+		r := kmsg.NewPtrOffsetDeleteRequest()
+		r.Group = a.str("group", "")
+		for _, topic := range a.list("topics") {
+			t := kmsg.NewOffsetDeleteRequestTopic()
+			t.Topic, t.Partitions = topic, []kmsg.OffsetDeleteRequestTopicPartition{{Partition: 0}}
+			r.Topics = append(r.Topics, t)
+		}
+		s.m.OffsetDelete(s.now, a.str("ref", ""), r)
 	case "hold":
 		s.hold = d.CmdArgs[0].Key == "on"
 	case "written":
@@ -239,6 +250,16 @@ func (s *scenario) printAnswer(a Answer) {
 		fmt.Fprintln(&s.out)
 	case *kmsg.OffsetCommitResponse:
 		fmt.Fprint(&s.out, "commit")
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				fmt.Fprintf(&s.out, " %s-%d=%s", t.Topic, p.Partition, code(p.ErrorCode))
+			}
+		}
+		fmt.Fprintln(&s.out)
+	case *kmsg.DeleteGroupsResponse:
+		fmt.Fprintf(&s.out, "delete-group %s\n", code(r.Groups[0].ErrorCode))
+	case *kmsg.OffsetDeleteResponse:
+		fmt.Fprintf(&s.out, "delete-offsets %s", code(r.ErrorCode))
 		for _, t := range r.Topics {
 			for _, p := range t.Partitions {
 				fmt.Fprintf(&s.out, " %s-%d=%s", t.Topic, p.Partition, code(p.ErrorCode))
