@@ -7,7 +7,8 @@
 // with file, line and the nearest known name.
 //
 // A field's name follows from the property's: log.segment.bytes is LogSegmentBytes, and ms and id become MS and ID.
-// Broker and Topic are plain values without goroutines or locks: whoever holds one treats it as read-only.
+// Broker and Topic are plain values without goroutines or locks: whoever holds one treats it as read-only. What is set
+// while the broker runs (dynamic.go) makes a new Broker, which Now gives.
 package config
 
 import "slices"
@@ -109,7 +110,9 @@ type Broker struct {
 	TidemarkTailBytes              int64  `property:"tidemark.tail.bytes"`                // all tail rings together
 
 	set        map[string]string // every property given that is honoured, as written
-	defaults   Topic             // of a topic without settings of its own
+	from       layers            // what set was made of
+	live       *live
+	defaults   Topic // of a topic without settings of its own
 	listeners  []Listener
 	advertised []Listener
 }

@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // Source says where a value comes from, by DescribeConfigs' numbers.
 type Source int8
@@ -30,7 +34,7 @@ type Entry struct {
 	Synonyms   []Synonym // in order of precedence, the one that counts first
 }
 
-// Describe tells the broker's properties, in the table's order.
+// Describe tells the broker's properties, in the table's order, and then those without effect that were set at run time.
 func (b *Broker) Describe() []Entry {
 	out := make([]Entry, 0, len(brokerTable))
 	for i := range brokerTable {
@@ -45,6 +49,55 @@ func (b *Broker) Describe() []Entry {
 			e.Source = e.Synonyms[0].Source
 		}
 		out = append(out, e)
+	}
+	idle := maps.Clone(b.from.cluster)
+	if idle == nil {
+		idle = map[string]string{}
+	}
+	maps.Copy(idle, b.from.own)
+	for _, name := range slices.Sorted(maps.Keys(idle)) {
+		if BrokerDefinition(name) == nil {
+			e := Entry{Definition: idleDefinition(name), Value: idle[name], Synonyms: b.given(name)}
+			e.Source = e.Synonyms[0].Source
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// DescribeAll tells what was set at run time for all brokers.
+func (b *Broker) DescribeAll() []Entry {
+	var out []Entry
+	for _, name := range slices.Sorted(maps.Keys(b.from.cluster)) {
+		d := BrokerDefinition(name)
+		if d == nil {
+			d = idleDefinition(name)
+		}
+		v := normal(d, b.from.cluster[name])
+		out = append(out, Entry{Definition: d, Value: v, Source: DynamicDefaultBrokerSource, Synonyms: []Synonym{{name, v, DynamicDefaultBrokerSource}}})
+	}
+	return out
+}
+
+// idleDefinition describes one of Kafka's properties that nothing follows from here.
+func idleDefinition(name string) *Definition {
+	reason, _ := unusedReason(name)
+	return &Definition{Name: name, Type: String, Dynamic: true, Unused: reason, Doc: "Has no effect here: " + reason + "."}
+}
+
+// given lists the values that were given for one property.
+func (b *Broker) given(name string) (out []Synonym) {
+	d := BrokerDefinition(name)
+	if d == nil {
+		d = idleDefinition(name)
+	}
+	for _, l := range []struct {
+		set    map[string]string
+		source Source
+	}{{b.from.own, DynamicBrokerSource}, {b.from.cluster, DynamicDefaultBrokerSource}, {b.from.static, StaticBrokerSource}} {
+		if v, ok := l.set[name]; ok {
+			out = append(out, Synonym{name, normal(d, v), l.source})
+		}
 	}
 	return out
 }
@@ -81,9 +134,7 @@ func (b *Broker) synonyms(d *Definition) []Synonym {
 	names := append([]string{d.Name}, d.Synonyms...)
 	var out []Synonym
 	for _, n := range names {
-		if v, ok := b.set[n]; ok {
-			out = append(out, Synonym{n, normal(BrokerDefinition(n), v), StaticBrokerSource})
-		}
+		out = append(out, b.given(n)...)
 	}
 	for _, n := range names {
 		if s := BrokerDefinition(n); !s.Null {

@@ -216,8 +216,18 @@ func inUnitsOf(name, synonym, text string) string {
 	return strconv.FormatInt(n*factor, 10)
 }
 
-// bind makes the struct from checked texts and then checks what only shows when values stand together.
+// bind makes the settings of a start from checked texts.
 func bind(set map[string]string) (*Broker, error) {
+	b, err := bindLayers(layers{static: set})
+	if err != nil {
+		return nil, err
+	}
+	b.live = &live{}
+	return b, nil
+}
+
+// bindSet makes the struct from checked texts and then checks what only shows when values stand together.
+func bindSet(set map[string]string) (*Broker, error) {
 	b := &Broker{set: set}
 	v := reflect.ValueOf(b).Elem()
 	for i := range v.NumField() {

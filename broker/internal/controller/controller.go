@@ -284,7 +284,7 @@ func (c *Controller) round(first *request) {
 	}
 	err := c.failed
 	if err == nil {
-		d := &decision{image: c.Image(), config: c.o.Config, newTopicID: newTopicID}
+		d := &decision{image: c.Image(), config: c.o.Config.Now(), newTopicID: newTopicID}
 		for _, r := range round {
 			r.decide(d)
 		}

@@ -76,9 +76,6 @@ func newTopicID() kafka.TopicID {
 	}
 }
 
-// metadataVersion is the finalised level of metadata.version in a new cluster: Kafka 4.4's, whose APIs are served.
-const metadataVersion = 33
-
 // decideBootstrap gives a new cluster its id, as record one, and its features.
 func decideBootstrap(d *decision, clusterID string, draw func() string) {
 	if d.image.ClusterID != "" {

@@ -1,0 +1,207 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tidemark/tidemark/broker/config"
+	"github.com/tidemark/tidemark/broker/internal/metadata"
+	"github.com/tidemark/tidemark/core/kafka"
+)
+
+// ConfigOp is what becomes of a setting, by IncrementalAlterConfigs' numbers.
+type ConfigOp int8
+
+// Operations on a setting. Append and Subtract are for lists.
+const (
+	SetConfig      ConfigOp = 0
+	DeleteConfig   ConfigOp = 1
+	AppendConfig   ConfigOp = 2
+	SubtractConfig ConfigOp = 3
+)
+
+// ConfigChange changes one setting.
+type ConfigChange struct {
+	Key   string
+	Op    ConfigOp
+	Value string // of all but DeleteConfig
+}
+
+// ConfigAlteration changes settings of one resource: a topic, a broker by its id, or, as the broker named "", all brokers.
+type ConfigAlteration struct {
+	Kind    metadata.ResourceType
+	Name    string
+	Changes []ConfigChange
+	Replace bool // settings that Changes does not name go
+}
+
+// ConfigResult is the answer for one resource.
+type ConfigResult struct {
+	Err      kafka.ErrorCode
+	Text     string   // "" without error
+	Warnings []string // settings that were taken although nothing follows from them
+}
+
+// AlterConfigs changes settings, each resource on its own and whole or not at all. validateOnly commits nothing. The
+// results stand in the order of the resources.
+func (c *Controller) AlterConfigs(ctx context.Context, alterations []ConfigAlteration, validateOnly bool) []ConfigResult {
+	var out []ConfigResult
+	_, err := c.submit(ctx, func(d *decision) {
+		if validateOnly {
+			d = d.scratch()
+		}
+		out = make([]ConfigResult, len(alterations))
+		for i := range alterations {
+			out[i] = decideAlter(d, &alterations[i])
+		}
+	})
+	if err == nil {
+		return out
+	}
+	failed := make([]ConfigResult, len(alterations))
+	for i := range failed {
+		failed[i] = ConfigResult{Err: codeOf(err), Text: err.Error()}
+	}
+	return failed
+}
+
+// decideAlter decides on one resource.
+func decideAlter(d *decision, a *ConfigAlteration) ConfigResult {
+	if a.Kind == metadata.TopicResource && d.image.Topic(a.Name) == nil {
+		return ConfigResult{Err: kafka.UnknownTopicOrPartition, Text: fmt.Sprintf("The topic '%s' does not exist.", a.Name)}
+	}
+	before := d.image.Config(a.Kind, a.Name)
+	after, bad := a.apply(before)
+	if bad.Err != kafka.None {
+		return bad
+	}
+	result := d.judge(a, after)
+	if result.Err != kafka.None {
+		return result
+	}
+	var group []metadata.Record
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		if _, stays := after[key]; !stays {
+			group = append(group, &metadata.ConfigRecord{Kind: a.Kind, Name: a.Name, Key: key, Remove: true})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(after)) {
+		if was, ok := before[key]; !ok || was != after[key] {
+			group = append(group, &metadata.ConfigRecord{Kind: a.Kind, Name: a.Name, Key: key, Value: after[key]})
+		}
+	}
+	if len(group) > 0 {
+		d.add(group...)
+	}
+	return result
+}
+
+// apply carries the changes out on a resource's settings, which stay as they are.
+func (a *ConfigAlteration) apply(before map[string]string) (map[string]string, ConfigResult) {
+	after := map[string]string{}
+	if !a.Replace {
+		maps.Copy(after, before)
+	}
+	for i, change := range a.Changes {
+		if slices.ContainsFunc(a.Changes[:i], func(o ConfigChange) bool { return o.Key == change.Key }) {
+			return nil, ConfigResult{Err: kafka.InvalidRequest, Text: "Error due to duplicate config keys: " + change.Key}
+		}
+		switch change.Op {
+		case SetConfig:
+			after[change.Key] = change.Value
+		case DeleteConfig:
+			delete(after, change.Key)
+		case AppendConfig, SubtractConfig:
+			text, set := after[change.Key]
+			parts, ok := a.list(change.Key, text, set)
+			if !ok {
+				return nil, ConfigResult{Err: kafka.InvalidConfig, Text: fmt.Sprintf("%s: its type is not list: it can be set or deleted, "+
+					"not appended to or subtracted from", change.Key)}
+			}
+			after[change.Key] = combine(parts, change)
+		default:
+			return nil, ConfigResult{Err: kafka.InvalidRequest, Text: fmt.Sprintf("%s: unknown operation %d", change.Key, change.Op)}
+		}
+	}
+	return after, ConfigResult{}
+}
+
+// list is what a property that is a list holds.
+func (a *ConfigAlteration) list(key, text string, set bool) ([]string, bool) {
+	d := config.BrokerDefinition(key)
+	if a.Kind == metadata.TopicResource {
+		d = config.TopicDefinition(key)
+	}
+	if d == nil {
+		return nil, false
+	}
+	return d.ListValue(text, set)
+}
+
+func combine(parts []string, change ConfigChange) string {
+	for _, v := range strings.Split(change.Value, ",") {
+		v = strings.TrimSpace(v)
+		at := slices.Index(parts, v)
+		switch {
+		case change.Op == AppendConfig && at < 0 && v != "":
+			parts = append(parts, v)
+		case change.Op == SubtractConfig && at >= 0:
+			parts = slices.Delete(parts, at, at+1)
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// judge says whether a resource may have the given settings, and which of those that the request names have no effect.
+func (d *decision) judge(a *ConfigAlteration, after map[string]string) (r ConfigResult) {
+	var err error
+	switch {
+	case a.Kind == metadata.TopicResource:
+		_, err = d.config.Topic(after)
+	case a.Name == "":
+		_, err = d.config.With(after, d.image.Config(metadata.BrokerResource, d.config.OwnName()))
+	default:
+		_, err = d.config.With(d.image.Config(metadata.BrokerResource, ""), after)
+	}
+	if err != nil {
+		r.Err, r.Text = kafka.InvalidConfig, err.Error()
+		if readOnly := (*config.ReadOnlyError)(nil); errors.As(err, &readOnly) {
+			r.Err = kafka.InvalidRequest
+		}
+		return r
+	}
+	for _, change := range a.Changes {
+		value, ok := after[change.Key]
+		if !ok {
+			r.refuseUnknown(a, change.Key)
+			continue
+		}
+		idle := config.TopicIdle(change.Key)
+		if a.Kind == metadata.BrokerResource {
+			idle, _ = config.CheckDynamic(change.Key, value)
+		}
+		if idle != "" {
+			r.Warnings = append(r.Warnings, change.Key+" has no effect here: "+idle)
+		}
+	}
+	return r
+}
+
+// refuseUnknown refuses the removal of a setting that does not exist in any broker.
+func (r *ConfigResult) refuseUnknown(a *ConfigAlteration, key string) {
+	var err error
+	if a.Kind == metadata.TopicResource {
+		if config.TopicDefinition(key) == nil {
+			err = config.ValidateTopic(map[string]string{key: ""})
+		}
+	} else if config.BrokerDefinition(key) == nil {
+		_, err = config.CheckDynamic(key, "")
+	}
+	if err != nil && r.Err == kafka.None {
+		r.Err, r.Text = kafka.InvalidConfig, err.Error()
+	}
+}
