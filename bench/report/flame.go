@@ -64,10 +64,10 @@ var parts = [...]struct {
 	name    string
 	pattern *regexp.Regexp
 }{
-	{"receive", regexp.MustCompile(`\(\*(conn|netFD|FD)\)\.Read|readFrame|readRequest|io\.Read`)},
+	{"receive", regexp.MustCompile(`\(\*(conn|netFD|FD)\)\.Read|readFrame|readRequest|readSocket|io\.Read|unix\.([rR]ead|[rR]ecvfrom)$`)},
 	{"check", regexp.MustCompile(`crc32|core/record\.|core/compress|core/wire\.|klauspost/compress|pierrec/lz4`)},
-	{"write", regexp.MustCompile(`core/commitlog|core/vfs|[pP]write`)},
-	{"send", regexp.MustCompile(`\(\*(conn|netFD|FD|Buffers)\)\.(Write|Writev|writeTo|writeBuffers)|[sS]endfile|(^|[^p])[wW]ritev`)},
+	{"write", regexp.MustCompile(`core/commitlog.*([aA]ppend|[wW]rite|[rR]oll|[pP]ublish)|core/vfs.*Write|[pP]write`)},
+	{"send", regexp.MustCompile(`\(\*(conn|netFD|FD|Buffers)\)\.(Write|Writev|writeTo|writeBuffers)|writeMessage|[sS]endfile|(^|[^p])[wW]ritev|unix\.[wW]rite$`)},
 	{"the rest", nil},
 }
 
