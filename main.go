@@ -19,6 +19,9 @@ func main() {
 	root.AddCommand(broker.Commands()...)
 	root.AddCommand(loadgen.Commands()...)
 	root.AddCommand(bench.Commands()...)
+	// cobra looks at command, flags and arguments before this: what goes wrong until then is a usage error.
+	began := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
 	err := root.ExecuteContext(context.Background())
 	if err == nil {
 		return
@@ -29,6 +32,9 @@ func main() {
 	var coded interface{ ExitCode() int }
 	if errors.As(err, &coded) {
 		os.Exit(coded.ExitCode())
+	}
+	if !began {
+		os.Exit(2)
 	}
 	os.Exit(5)
 }
