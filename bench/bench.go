@@ -1,4 +1,4 @@
-// Package bench is the front door of the benchmark kit: the commands `bench ...` and `host`.
+// Package bench is the front door of the benchmark kit: the commands `bench ...`, `host` and `profiles ...`.
 //
 //	suites -> matrix -> target (one run after the other) -> store -> gate -> terminal, report
 //
@@ -47,7 +47,7 @@ func failWith(code int, err error) error {
 	return &exitError{code, err}
 }
 
-// Commands returns the commands of this half: bench and host.
+// Commands returns the commands of this half: bench, host and profiles.
 func Commands() []*cobra.Command {
 	bench := &cobra.Command{
 		Use:   "bench",
@@ -56,8 +56,8 @@ func Commands() []*cobra.Command {
   tidemark bench plan quick
   tidemark bench compare run-20261129-221500 run-20261130-101500`,
 	}
-	bench.AddCommand(runCommand(), planCommand(), reportCommand(), compareCommand(), gateCommand())
-	return []*cobra.Command{usageErrors(bench), usageErrors(hostCommand())}
+	bench.AddCommand(runCommand(), planCommand(), reportCommand(), compareCommand(), gateCommand(), profileCommand())
+	return []*cobra.Command{usageErrors(bench), usageErrors(hostCommand()), usageErrors(profilesCommand())}
 }
 
 // signalContext ends at SIGINT and SIGTERM; a second signal has its usual effect, and the children die with us.

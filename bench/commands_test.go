@@ -29,7 +29,7 @@ func TestPlanShowsCellsTimeBytesAndWhatItCanSee(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"22 cells  51 runs  about ", "at most 8.0 GiB written", "linger=5ms", "90% of the capacity found", "2.5s or 512 MiB", "smallest change"} {
+	for _, want := range []string{"23 cells  53 runs and 1 profiled  about ", "CPU of target and generator in every measured run but those of profile=off", "one repeat more of baseline, at the end, out of all statistics", "at most 8.0 GiB written", "linger=5ms", "90% of the capacity found", "2.5s or 512 MiB", "smallest change"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -62,6 +62,8 @@ func TestWrongFlagsAndArgumentsAreUsageErrors(t *testing.T) {
 	for _, args := range [][]string{
 		{"bench", "plan"}, {"bench", "plan", "a", "b"}, {"bench", "run", "--sed", "7"}, {"bench", "compare", "one"},
 		{"bench", "gate", "a", "b", "--max-regression", "-5"}, {"bench", "report", "/no/such/run"}, {"host", "extra"},
+		{"bench", "profile", "/no/such/run"}, {"bench", "run", "smoke", "--pyroscope", "here"}, {"profiles", "receive"}, {"profiles", "diff", "a"},
+		{"profiles", "diff", "/no/a", "/no/b"}, {"profiles", "diff", "/tmp", "/tmp", "--kind", "cpuu"},
 	} {
 		if _, err := output(t, args...); exitOf(err) != exitUsage {
 			t.Errorf("%v: %v (exit %d)", args, err, exitOf(err))

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/loadgen/result"
 	"github.com/tidemark/tidemark/loadgen/workload"
+	"github.com/tidemark/tidemark/profiles"
 )
 
 // TestMain lets this test binary stand for the program that a bench starts: `<binary> broker ...` is a broker that
@@ -121,6 +122,10 @@ func fakeLoad(args []string) int {
 		r.Verification.Lost = 3
 		r.Add(result.Verdict{Kind: result.Invalid, Reason: "3 acknowledged records were lost"})
 	}
+	if err := fakeProfiles(r, out, argument(args, "--profile")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 5
+	}
 	if err := r.Write(out); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 5
@@ -132,6 +137,39 @@ func fakeLoad(args []string) int {
 		return 4
 	}
 	return 0
+}
+
+// fakeProfiles keeps profiles of this process, for both that a run has; a heap profile stands for the CPU's.
+func fakeProfiles(r *result.Result, dir, kinds string) error {
+	if kinds == "" {
+		return nil
+	}
+	end, err := profiles.Self([]profiles.Kind{profiles.Heap})
+	if err != nil {
+		return err
+	}
+	taken, err := end()
+	if err != nil {
+		return err
+	}
+	r.Profiles = &result.Profiles{}
+	if err := os.MkdirAll(filepath.Join(dir, "profiles"), 0o755); err != nil {
+		return err
+	}
+	for _, process := range []string{"broker", "load"} {
+		for kind := range strings.SplitSeq(kinds, ",") {
+			name := "profiles/" + profiles.Name(process, profiles.Kind(kind))
+			if err := os.WriteFile(filepath.Join(dir, name), taken[profiles.Heap], 0o644); err != nil {
+				return err
+			}
+			now := time.Now().UTC().Format(time.RFC3339Nano)
+			r.Profiles.Taken = append(r.Profiles.Taken, result.Profile{Process: process, Kind: kind, File: name, FromUTC: now, UntilUTC: now})
+			if err := r.AddFile(dir, name, "pprof"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // fakeResult makes numbers up: 100,000 records/s of capacity, latencies of a few milliseconds with noise from the seed.

@@ -43,7 +43,7 @@ func planCommand() *cobra.Command {
 }
 
 func printPlan(w io.Writer, suite *suites.Suite, p *store.Plan) error {
-	fmt.Fprintf(w, "%s  %d cells  %d runs  about %v  at most %s written  target %s  seed %d\n", p.Suite, len(p.Cells), len(p.Runs),
+	fmt.Fprintf(w, "%s  %d cells  %s  about %v  at most %s written  target %s  seed %d\n", p.Suite, len(p.Cells), runsOf(p),
 		time.Duration(p.Seconds*float64(time.Second)).Round(time.Second), mib(p.MaxBytes), p.Target, p.Seed)
 	if suite.About != "" {
 		fmt.Fprintf(w, "%s\n", suite.About)
@@ -62,8 +62,45 @@ func printPlan(w io.Writer, suite *suites.Suite, p *store.Plan) error {
 		return err
 	}
 	fmt.Fprintf(w, "\nbaseline  %s\n", settingsText(p.Baseline))
+	fmt.Fprintf(w, "profiles  %s\n", profilesText(p))
 	printVisible(w, p)
 	return nil
+}
+
+// runsOf is "51 runs", and the profiled ones beside them.
+func runsOf(p *store.Plan) string {
+	text := fmt.Sprintf("%d runs", len(p.Runs))
+	if n := len(p.Profiled); n > 0 {
+		text += fmt.Sprintf(" and %d profiled", n)
+	}
+	return text
+}
+
+// profilesText says which runs carry profiles.
+func profilesText(p *store.Plan) string {
+	with, without := 0, ""
+	for i := range p.Cells {
+		if p.Cells[i].CPUProfile {
+			with++
+		} else if p.Cells[i].Role == store.Axis {
+			without = fmt.Sprintf(" but those of %s, which show what it costs", p.Cells[i].Name)
+		}
+	}
+	if with == 0 && len(p.Profiled) == 0 {
+		return "none"
+	}
+	text := "none in measured runs"
+	if with > 0 {
+		text = "CPU of target and generator in every measured run" + without
+	}
+	names := make([]string, len(p.Profiled))
+	for i, r := range p.Profiled {
+		names[i] = p.Cells[r.Cell-1].Name
+	}
+	if len(names) > 0 {
+		text += fmt.Sprintf("; heap, mutex and block in one repeat more of %s, at the end, out of all statistics", strings.Join(names, ", "))
+	}
+	return text
 }
 
 func rateOf(c *store.Cell) string {

@@ -25,14 +25,14 @@ type progress interface {
 }
 
 func newProgress(w io.Writer, terminal bool, p *store.Plan) progress {
-	start := progressState{total: len(p.Runs), planned: time.Duration(p.Seconds * float64(time.Second)), started: time.Now()}
+	start := progressState{total: len(p.Runs) + len(p.Profiled), planned: time.Duration(p.Seconds * float64(time.Second)), started: time.Now()}
 	if !terminal {
 		return &lines{w: w, state: start, last: time.Now()}
 	}
 	b := &bar{w: w}
 	b.mu.state = start
 	b.container = mpb.New(mpb.WithOutput(w), mpb.WithRefreshRate(200*time.Millisecond))
-	b.line = b.container.New(int64(len(p.Runs)), mpb.BarStyle().Lbound("").Rbound("").Filler("=").Tip(">").Padding(" "),
+	b.line = b.container.New(int64(len(p.Runs)+len(p.Profiled)), mpb.BarStyle().Lbound("").Rbound("").Filler("=").Tip(">").Padding(" "),
 		mpb.BarWidth(20), mpb.BarRemoveOnComplete(),
 		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return b.text() })))
 	return b
@@ -83,8 +83,13 @@ func outcome(r *store.Run, c store.Cell) string {
 		if _, ok := r.Result.Clocks[clock]; !ok {
 			clock = result.Delivery
 		}
-		p50, _ := r.Result.Clocks[clock].At(50)
-		p99, _ := r.Result.Clocks[clock].At(99)
+		l := r.Result.Clocks[clock]
+		if l.Count == 0 { // no record got there: no percentile either
+			text = clock + " of no record"
+			break
+		}
+		p50, _ := l.At(50)
+		p99, _ := l.At(99)
 		text = fmt.Sprintf("%s p50 %.2f p99 %.2f ms", clock, float64(p50.Nanos)/1e6, float64(p99.Nanos)/1e6)
 	}
 	if r.Status != store.OK {

@@ -1,13 +1,18 @@
 package bench
 
 import (
+	"bytes"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tidemark/tidemark/bench/store"
 	"github.com/tidemark/tidemark/broker/proc"
 	"github.com/tidemark/tidemark/loadgen/workload"
+	"github.com/tidemark/tidemark/profiles"
 )
 
 // TestSmokeSuiteAgainstTheBroker runs real cells. How fast they were is nobody's promise, and on a busy host the
@@ -16,8 +21,14 @@ func TestSmokeSuiteAgainstTheBroker(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	dir := filepath.Join(t.TempDir(), "out")
-	summary, err := runBench(t, runOptions{out: dir, noProgress: true, bin: proc.Binary(t)}, "smoke")
+	dir, got := filepath.Join(t.TempDir(), "out"), t.TempDir()
+	receiver, err := profiles.NewReceiver(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pyroscope := httptest.NewServer(receiver)
+	defer pyroscope.Close()
+	summary, err := runBench(t, runOptions{out: dir, noProgress: true, bin: proc.Binary(t), pyroscope: pyroscope.URL}, "smoke")
 	if code := exitOf(err); code != 0 && code != exitInvalid {
 		t.Fatal(err)
 	}
@@ -51,4 +62,34 @@ func TestSmokeSuiteAgainstTheBroker(t *testing.T) {
 		}
 	}
 	noProcessOf(t, dir)
+	checkProfiles(t, d, received(t, got))
+}
+
+// checkProfiles: the kept profiles are real ones of both processes, and what arrived at the receiver are their bytes.
+func checkProfiles(t *testing.T, d *store.Data, arrived map[string][]profiles.Received) {
+	t.Helper()
+	if n, want := checkPushed(t, d, arrived), 2*len(d.Runs)+6; n != want || len(d.Profiled) != 1 {
+		t.Errorf("%d profiles, want %d; %d profiled runs; notes %q", n, want, len(d.Profiled), d.Status.Notes)
+	}
+	for process, part := range map[string]string{"broker": "tidemark/broker/internal/", "load": "tidemark/loadgen"} {
+		var files []string
+		for _, r := range d.Runs {
+			files = append(files, filepath.Join(r.Dir, "profiles", profiles.Name(process, profiles.CPU)))
+		}
+		merged, n, err := mergeFiles(files)
+		if err != nil || n != len(d.Runs) {
+			t.Errorf("%d CPU profiles of %s: %v", n, process, err)
+			continue
+		}
+		funcs, _ := profiles.Top(merged)
+		if !slices.ContainsFunc(funcs, func(f profiles.Func) bool { return strings.Contains(f.Name, part) }) {
+			t.Errorf("the CPU profile of %s knows no function of %s", process, part)
+		}
+	}
+	for _, k := range profiledKinds() {
+		var out bytes.Buffer
+		if err := printProfiles(&out, d, d.Cell(d.Profiled[0].Cell), k, 3); err != nil || !strings.Contains(out.String(), "of the target") || !strings.Contains(out.String(), "of the generator") {
+			t.Errorf("%s: %v\n%s", k, err, &out)
+		}
+	}
 }

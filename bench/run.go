@@ -26,6 +26,8 @@ import (
 	"github.com/tidemark/tidemark/bench/suites"
 	"github.com/tidemark/tidemark/bench/target"
 	"github.com/tidemark/tidemark/broker/proc"
+	"github.com/tidemark/tidemark/loadgen/result"
+	"github.com/tidemark/tidemark/profiles"
 )
 
 // bytesWithoutYes is what a plan may write before it wants --yes (METHOD 5).
@@ -39,6 +41,7 @@ type runOptions struct {
 	seed       uint64
 	seedSet    bool
 	bootstrap  string
+	pyroscope  string
 	bin        string
 	loadArgs   []string
 	env        []string // tests only
@@ -53,10 +56,19 @@ func runCommand() *cobra.Command {
 		Long: `SUITE is a built-in name (` + strings.Join(suites.Names(), ", ") + `) or a YAML file; tidemark bench plan SUITE shows what it does.
 
 Results are plain files in --out, one folder a cell, each written before the next run starts. A run that was
-interrupted, or killed, goes on with --resume: what is there stays as it is.`,
+interrupted, or killed, goes on with --resume: what is there stays as it is.
+
+Every measured run keeps a CPU profile of the target (the embedded broker, or one whose suite names its admin address)
+and of the generator; one repeat more, marked and out of all statistics, keeps heap, mutex and block profiles.
+tidemark bench profile DIR reads them. --pyroscope pushes the same files to a server.`,
 		Example: "  tidemark bench run quick --out results/today\n  tidemark bench run --resume --out results/today",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.pyroscope != "" {
+				if err := profiles.CheckAddress(o.pyroscope); err != nil {
+					return failWith(exitUsage, fmt.Errorf("--pyroscope: %w", err))
+				}
+			}
 			o.seedSet = cmd.Flags().Changed("seed")
 			ctx, stop := signalContext(cmd.Context())
 			defer stop()
@@ -70,6 +82,7 @@ interrupted, or killed, goes on with --resume: what is there stays as it is.`,
 	f.BoolVar(&o.noProgress, "no-progress", false, "plain lines instead of one that rewrites itself")
 	f.Uint64Var(&o.seed, "seed", 0, "order of the runs and base of every random number (default: the suite's)")
 	f.StringVar(&o.bootstrap, "bootstrap", "", "measure the cluster at HOST:PORT instead of the suite's target")
+	f.StringVar(&o.pyroscope, "pyroscope", "", "push each run's profiles to this Pyroscope server, between two runs, http://HOST:PORT")
 	return cmd
 }
 
@@ -84,9 +97,11 @@ type runner struct {
 	log     *os.File
 	out     io.Writer
 	show    progress
+	pusher  *pusher
 	probes  []float64 // records/s of finished probes
 	began   time.Time // of this session
 
+	profileTold   bool
 	secondsBefore float64 // of the sessions before
 }
 
@@ -99,7 +114,8 @@ func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer
 	if err := r.consent(); err != nil {
 		return failWith(exitUsage, err)
 	}
-	fmt.Fprintf(errOut, "%s  %d cells  %d runs  about %v  at most %s written  -> %s\n", r.plan.Suite, len(r.plan.Cells), len(r.plan.Runs),
+	r.pusher = newPusher(o.pyroscope, r.plan)
+	fmt.Fprintf(errOut, "%s  %d cells  %s  about %v  at most %s written  -> %s\n", r.plan.Suite, len(r.plan.Cells), runsOf(r.plan),
 		time.Duration(r.plan.Seconds*float64(time.Second)).Round(time.Second), mib(r.plan.MaxBytes), r.folder.Dir())
 	r.show = newProgress(errOut, !o.noProgress && isTerminal(errOut), r.plan)
 	err := r.measure(ctx)
@@ -321,7 +337,7 @@ func (r *runner) measure(ctx context.Context) (err error) {
 	if err := r.touch(); err != nil {
 		return err
 	}
-	for order, planned := range r.plan.Runs {
+	for order, planned := range slices.Concat(r.plan.Runs, r.plan.Profiled) {
 		c := &r.plan.Cells[planned.Cell-1]
 		if r.folder.Done(c, planned.Repeat) {
 			continue
@@ -332,6 +348,9 @@ func (r *runner) measure(ctx context.Context) (err error) {
 		if err := r.one(ctx, order, planned, c); err != nil {
 			return err
 		}
+	}
+	if r.pusher.pushed > 0 {
+		r.note("%d profiles were pushed to %s", r.pusher.pushed, r.pusher.address)
 	}
 	return nil
 }
@@ -429,8 +448,12 @@ func (r *runner) one(ctx context.Context, order int, planned store.RunPlan, c *s
 	if err != nil {
 		return err
 	}
+	kinds := measuredKinds(c)
+	if planned.Repeat > c.Repeats {
+		kinds = profiledKinds()
+	}
 	res, err := r.target.Run(ctx, target.Job{
-		Cell: cell, Repeat: planned.Repeat, Order: order, Seed: planned.Seed, Dir: dir,
+		Profiles: kinds, Cell: cell, Repeat: planned.Repeat, Order: order, Seed: planned.Seed, Dir: dir,
 		Prefix: fmt.Sprintf("%s-%03d-%d", r.plan.RunID, c.Number, planned.Repeat),
 	})
 	if ctx.Err() != nil { // what the signal cut short is run again by a resume
@@ -442,9 +465,30 @@ func (r *runner) one(ctx context.Context, order int, planned store.RunPlan, c *s
 	if err := r.folder.Commit(c, res); err != nil {
 		return err
 	}
-	r.seen(c, res)
+	if planned.Repeat <= c.Repeats {
+		r.seen(c, res)
+	}
 	r.show.finished(res, cell)
+	r.profiled(order, c, res)
 	return r.writeStatus(nil)
+}
+
+// profiled pushes a run's profiles and notes what failed about profiles, the first of each kind of failure.
+func (r *runner) profiled(order int, c *store.Cell, res *store.Run) {
+	if err := r.pusher.push(c, res); err != nil {
+		r.note("profiles are kept as files and no longer pushed, since run %d: %v", order+1, err)
+	}
+	if p := resultProfiles(res); p != nil && len(p.Notes) > 0 && !r.profileTold {
+		r.profileTold = true
+		r.note("a profile is missing in run %d, and perhaps in others: %s", order+1, p.Notes[0])
+	}
+}
+
+func resultProfiles(r *store.Run) *result.Profiles {
+	if r.Result == nil {
+		return nil
+	}
+	return r.Result.Profiles
 }
 
 // seen counts a finished run and learns from probes.

@@ -21,6 +21,9 @@ func Parse(b []byte) (*profile.Profile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse profile: %w", err)
 	}
+	if len(p.SampleType) == 0 {
+		return nil, errors.New("parse profile: it does not say what it counts")
+	}
 	return p, nil
 }
 
@@ -110,7 +113,7 @@ func Diff(before, after *profile.Profile, workBefore, workAfter float64) ([]Chan
 		return nil, fmt.Errorf("compare profiles: one counts %s in %s, the other %s in %s", before.SampleType[bi].Type, bu, after.SampleType[ai].Type, au)
 	}
 	for _, p := range []*profile.Profile{before, after} {
-		if n := samples(p); p.SampleType[0].Type == "samples" && n < MinSamples {
+		if n := Samples(p); p.SampleType[0].Type == "samples" && n < MinSamples {
 			return nil, fmt.Errorf("%w: %d, at least %d are needed", ErrFewSamples, n, MinSamples)
 		}
 	}
@@ -139,8 +142,11 @@ func Diff(before, after *profile.Profile, workBefore, workAfter float64) ([]Chan
 	return out, nil
 }
 
-// samples counts the samples of a CPU profile.
-func samples(p *profile.Profile) int64 {
+// Samples counts the samples of a CPU profile; 0 for other kinds.
+func Samples(p *profile.Profile) int64 {
+	if p.SampleType[0].Type != "samples" {
+		return 0
+	}
 	var n int64
 	for _, s := range p.Sample {
 		n += s.Value[0]

@@ -248,3 +248,33 @@ func TestRemoteCPUEndsWhenAsked(t *testing.T) {
 		t.Error("a cancelled profile came all the same")
 	}
 }
+
+// FuzzParse: what a push or a file holds is no reason to fall over.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("\x1f\x8b"))
+	f.Add([]byte("heap profile: 0: 0 [0: 0] @ heap/1048576\n"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := Parse(b)
+		if err != nil {
+			return
+		}
+		Top(p)
+		Samples(p)
+		_, _ = Diff(p, p, 1, 2)
+	})
+}
+
+// FuzzParseLabels: what Labels wrote is read back as it was written.
+func FuzzParseLabels(f *testing.F) {
+	f.Add("app", "in-flight", "5")
+	f.Add("a{b", "k,=", "{}= ,")
+	f.Fuzz(func(t *testing.T, app, key, value string) {
+		_, _, _ = parseLabels(app)
+		text := Labels(app, map[string]string{key: value})
+		gotApp, labels, err := parseLabels(text)
+		if err != nil || Labels(gotApp, labels) != text {
+			t.Errorf("%q was read as %q %v: %v", text, gotApp, labels, err)
+		}
+	})
+}

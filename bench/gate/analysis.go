@@ -163,8 +163,16 @@ func count(d *store.Data) Counts {
 	var n Counts
 	for _, c := range d.Plan.Cells {
 		seen := map[store.RunStatus]bool{}
-		for _, r := range d.RunsOf(c.Number) {
-			seen[r.Status] = true
+		runs := d.RunsOf(c.Number)
+		for _, r := range d.Profiled { // its figures count nowhere; what it lost does
+			if r.Cell == c.Number {
+				runs = append(runs, r)
+			}
+		}
+		for _, r := range runs {
+			if !r.Marked(store.MarkProfiled) || r.Status == store.Invalid || r.Status == store.Broken {
+				seen[r.Status] = true
+			}
 			if r.Result == nil {
 				continue
 			}

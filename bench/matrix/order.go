@@ -38,6 +38,17 @@ func Order(cells []store.Cell, seed uint64) []store.RunPlan {
 	return append(probes, deal(baseline, rest)...)
 }
 
+// Profiled returns the runs that carry heavy profiles: one for each cell that is to have one, after all others.
+func Profiled(cells []store.Cell, seed uint64) []store.RunPlan {
+	var out []store.RunPlan
+	for _, c := range cells {
+		if c.Profiled {
+			out = append(out, store.RunPlan{Cell: c.Number, Repeat: c.Repeats + 1, Seed: mix(seed, uint64(c.Number), uint64(c.Repeats+1))})
+		}
+	}
+	return out
+}
+
 // deal puts the baseline's n runs at the middles of n equal parts of the whole.
 func deal(baseline, rest []store.RunPlan) []store.RunPlan {
 	total := len(baseline) + len(rest)

@@ -18,6 +18,7 @@ import (
 const (
 	runOverhead      = 450 * time.Millisecond  // processes, topics, joining groups, drain, verification
 	capacityOverhead = 2000 * time.Millisecond // the same, reading to the end, writing dirty pages out, two ceilings
+	profiledOverhead = 500 * time.Millisecond  // mutex and block profiles last whole seconds
 	startOverhead    = 6 * time.Second         // host ceilings, target start, report
 	windowMin        = 500 * time.Millisecond
 	windowMax        = time.Minute
@@ -48,7 +49,7 @@ func Plan(s *suites.Suite, seed uint64) (*store.Plan, error) {
 			return nil, fmt.Errorf("%s: primary comparison %q names no cell: %w", s.File, name, suites.ErrSuite)
 		}
 	}
-	p.Runs = Order(p.Cells, seed)
+	p.Runs, p.Profiled = Order(p.Cells, seed), Profiled(p.Cells, seed)
 	return p, nil
 }
 
@@ -77,6 +78,10 @@ func (b *builder) cells() {
 	for _, c := range Combine(s.Matrix.Design, s.Matrix.Axes, s.Matrix.Exclude) {
 		b.add(store.Cell{Name: nameOf(c), Role: store.Axis, Kind: store.Latency, Repeats: s.Matrix.Repeats, Rate: s.Rate,
 			Against: baseline}, c)
+	}
+	if s.Profiles.Plain > 0 {
+		b.add(store.Cell{Name: "profile=off", Role: store.Axis, Kind: store.Latency, Repeats: s.Profiles.Plain, Rate: s.Rate, Against: baseline,
+			Settings: []store.Setting{{Axis: "profile", Value: "off"}}}, nil)
 	}
 	for _, c := range s.Capacity.Cells {
 		b.add(store.Cell{Name: "capacity " + nameOf(c), Role: store.Ceiling, Kind: store.Capacity, Repeats: s.Capacity.Repeats,
@@ -117,6 +122,9 @@ func (b *builder) add(c store.Cell, settings []suites.Setting) {
 		return
 	}
 	b.names[c.Name] = true
+	plain := len(c.Settings) > len(settings) // the one setting that is no field of a workload: no profile
+	c.CPUProfile = b.suite.Profiles.CPU && !plain
+	c.Profiled = b.suite.Profiles.Extra == "all" && !plain || b.suite.Profiles.Extra == "baseline" && c.Role == store.Baseline
 	c.WarmupMS = b.suite.WarmUp.Milliseconds()
 	if c.Kind == store.Capacity { // its bytes count from the first on: a long warm-up would leave no window
 		c.WarmupMS = min(c.WarmupMS, c.WindowMS/10)
@@ -150,13 +158,13 @@ func (b *builder) budget() {
 		if c.Kind == store.Latency {
 			c.WindowMS = window.Milliseconds()
 		}
-		seconds += time.Duration(c.Repeats) * cellTime(c)
+		seconds += repeatsTime(c)
 		if c.Role == store.Ladder {
-			ladderShares += float64(c.Repeats) * c.LoadShare
+			ladderShares += float64(allRepeats(c)) * c.LoadShare
 			continue
 		}
 		b.complete(c)
-		bytes += float64(c.Repeats) * float64(c.MaxBytes)
+		bytes += float64(allRepeats(c)) * float64(c.MaxBytes)
 	}
 	// What the ladder may write is what the others leave; its windows shrink when the capacity found is high.
 	for i := range b.plan.Cells {
@@ -186,15 +194,32 @@ func cellTime(c *store.Cell) time.Duration {
 	return overhead + time.Duration(c.WarmupMS+c.WindowMS)*time.Millisecond
 }
 
+// allRepeats counts the profiled repeat too.
+func allRepeats(c *store.Cell) int {
+	if c.Profiled {
+		return c.Repeats + 1
+	}
+	return c.Repeats
+}
+
+// repeatsTime is what all repeats of a cell take.
+func repeatsTime(c *store.Cell) time.Duration {
+	t := time.Duration(allRepeats(c)) * cellTime(c)
+	if c.Profiled {
+		t += profiledOverhead
+	}
+	return t
+}
+
 // leftFor is the window that makes the whole take the suite's seconds.
 func (b *builder) leftFor() time.Duration {
 	left := time.Duration(b.suite.Seconds*float64(time.Second)) - startOverhead
 	latencyRuns := 0
 	for i := range b.plan.Cells {
 		c := &b.plan.Cells[i]
-		left -= time.Duration(c.Repeats) * cellTime(c)
+		left -= repeatsTime(c)
 		if c.Kind == store.Latency {
-			latencyRuns += c.Repeats
+			latencyRuns += allRepeats(c)
 		}
 	}
 	if latencyRuns == 0 {

@@ -98,8 +98,11 @@ func CellFolder(c *Cell) string {
 	return fmt.Sprintf("%03d-%.80s", c.Number, name)
 }
 
-// RunDir is the folder of a finished repeat.
+// RunDir is the folder of a finished repeat; that after the planned ones is the profiled one.
 func (f *Folder) RunDir(c *Cell, repeat int) string {
+	if repeat > c.Repeats {
+		return filepath.Join(f.CellDir(c), "profiled")
+	}
 	return filepath.Join(f.CellDir(c), fmt.Sprintf("rep-%d", repeat))
 }
 
@@ -143,11 +146,12 @@ func (f *Folder) Discard(c *Cell, repeat int) error {
 
 // Data is everything that a folder holds.
 type Data struct {
-	Dir    string
-	Plan   Plan
-	Status Status
-	Host   Host
-	Runs   []*Run // finished ones, in the order in which they ran
+	Dir      string
+	Plan     Plan
+	Status   Status
+	Host     Host
+	Runs     []*Run // finished ones, in the order in which they ran
+	Profiled []*Run // finished ones of Plan.Profiled: never in Runs, so that no statistic meets them
 }
 
 // Load reads a folder. A missing host.json or status.json leaves the zero value; a missing or damaged run is an
@@ -186,6 +190,13 @@ func Load(dir string) (*Data, error) {
 				return nil, err
 			}
 			d.Runs = append(d.Runs, r)
+		}
+		if c.Profiled && f.Done(c, c.Repeats+1) {
+			r, err := f.readRun(c, c.Repeats+1)
+			if err != nil {
+				return nil, err
+			}
+			d.Profiled = append(d.Profiled, r)
 		}
 	}
 	slices.SortStableFunc(d.Runs, func(a, b *Run) int { return a.Order - b.Order })

@@ -13,7 +13,8 @@
 //	        result.json      result.Result, written by the load process, with its .hlog files beside it
 //	        run.json         Run: status, marks, the target's counters, memory before and after, ceilings
 //	        load.log         the load process's stderr;  target.log the target's since its start
-//	        profiles/        pprof files, where some were taken
+//	        profiles/        pprof files: load.cpu.pprof, broker.cpu.pprof
+//	      profiled/          the same of one repeat more, with heap, mutex and block profiles, out of all statistics
 //
 // A rep-K folder, once there, is never written again: a resumed run skips it and leaves it byte for byte. The package
 // computes nothing; metrics.go only names what one run offers to comparisons. It is not safe for two writers.
@@ -67,6 +68,7 @@ type Plan struct {
 	MaxBytes  int64     `json:"maxBytes"`  // planned upper bound of bytes written by producers, all runs together
 	Cells     []Cell    `json:"cells"`     // Cells[i].Number == i+1
 	Runs      []RunPlan `json:"runs"`      // in the order in which they run
+	Profiled  []RunPlan `json:"profiled"`  // after them: one repeat more of some cells, with heavy profiles (METHOD 7)
 	Primary   []string  `json:"primary"`   // names of cells whose comparisons Answer and gate use (at most six)
 	Allowance float64   `json:"allowance"` // 0.05: how much worse is still "no worse"
 	Baseline  []Setting `json:"baseline"`  // the settings of the baseline, for captions and the report's heads
@@ -113,6 +115,10 @@ type Cell struct {
 	WarmupMS  int64     `json:"warmupMs"`
 	WindowMS  int64     `json:"windowMs"` // latency: length of the window; capacity: its upper bound
 	MaxBytes  int64     `json:"maxBytes"` // a run ends after so many bytes; 0: no bound of its own
+	// CPUProfile: the measured repeats carry the CPU profile of both processes. Profiled: the cell has one repeat more,
+	// number Repeats+1, with heap, mutex and block profiles.
+	CPUProfile bool `json:"cpuProfile"`
+	Profiled   bool `json:"profiled"`
 	// Asked is the whole workload, rate, window and bounds included; Ladder cells get their rate when the probes are
 	// done, and a run's own cell.yaml has it.
 	Asked workload.Spec `json:"asked"`

@@ -174,6 +174,16 @@ func share(r *reader, what string, into *float64) func(ast.Node) {
 	return func(n ast.Node) { *into = r.share(n, what) }
 }
 
+func boolean(r *reader, what string, into *bool) func(ast.Node) {
+	return func(n ast.Node) {
+		s := r.scalar(n, what)
+		if s != "true" && s != "false" {
+			r.fail(n, "%s must be true or false, not %q", what, s)
+		}
+		*into = s == "true"
+	}
+}
+
 func duration(r *reader, what string, into *time.Duration) func(ast.Node) {
 	return func(n ast.Node) {
 		s := r.scalar(n, what)
@@ -285,5 +295,6 @@ func defaults(file string, content []byte) *Suite {
 		Matrix:          Matrix{Design: "one-factor", Repeats: 2},
 		Capacity:        Capacity{Repeats: 2, Window: 2500 * time.Millisecond, MaxBytes: 512 << 20},
 		Ladder:          Ladder{Repeats: 2},
+		Profiles:        Profiles{CPU: true, Extra: "baseline"},
 	}
 }

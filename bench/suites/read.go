@@ -1,6 +1,7 @@
 package suites
 
 import (
+	"net"
 	"slices"
 	"strings"
 
@@ -64,6 +65,7 @@ func (r *reader) suite(n ast.Node, s *Suite) {
 				{"cells", func(n ast.Node) { s.Capacity.Cells = r.settingLists(n, "cells") }},
 			})
 		}},
+		{"profiles", func(n ast.Node) { r.profiles(n, &s.Profiles) }},
 	})
 }
 
@@ -76,9 +78,23 @@ func (r *reader) target(n ast.Node, t *Target) {
 	}
 	r.mapping(n, "target", []field{
 		{"bootstrap", text(r, "bootstrap", &t.Bootstrap)},
+		{"admin", text(r, "admin", &t.Admin)},
 		{"command", func(n ast.Node) {
 			r.sequence(n, "command", func(n ast.Node) { t.Command = append(t.Command, r.scalar(n, "an argument")) })
 		}},
+	})
+}
+
+func (r *reader) profiles(n ast.Node, p *Profiles) {
+	r.mapping(n, "profiles", []field{
+		{"cpu", boolean(r, "cpu", &p.CPU)},
+		{"extra", func(n ast.Node) {
+			p.Extra = r.scalar(n, "extra")
+			if known := []string{"baseline", "all", "none"}; !slices.Contains(known, p.Extra) && r.err == nil {
+				r.fail(n, "extra must be %s, not %q", strings.Join(known, ", "), p.Extra)
+			}
+		}},
+		{"plain", integer(r, "plain", 0, 100, &p.Plain)},
 	})
 }
 
@@ -115,6 +131,11 @@ func (r *reader) settingLists(n ast.Node, what string) [][]Setting {
 	return lists
 }
 
+func hostPort(s string) bool {
+	_, port, err := net.SplitHostPort(s)
+	return err == nil && port != ""
+}
+
 // check refuses what can be read and has no meaning.
 func (r *reader) check(n ast.Node, s *Suite) {
 	switch {
@@ -130,6 +151,12 @@ func (r *reader) check(n ast.Node, s *Suite) {
 		r.fail(n, "set window (of each latency cell) or seconds (of everything)")
 	case len(s.Primary) > 6:
 		r.fail(n, "%d primary comparisons: a suite names at most six", len(s.Primary))
+	case s.Profiles.Plain > 0 && !s.Profiles.CPU:
+		r.fail(n, "profiles: plain repeats show what the CPU profile costs, and cpu is false")
+	case s.Target.Admin != "" && !hostPort(s.Target.Admin):
+		r.fail(n, "admin of the target must be HOST:PORT, not %q", s.Target.Admin)
+	case s.Target.Admin != "" && s.Target.Embedded():
+		r.fail(n, "a target with admin needs bootstrap: HOST:PORT")
 	case len(s.Broker) > 0 && !s.Target.Embedded():
 		r.fail(n, "broker properties are for target: embedded")
 	}

@@ -4,7 +4,8 @@
 //
 //	name: quick
 //	about: one sentence
-//	target: embedded            # or {bootstrap: HOST:PORT}, {command: [program, args...], bootstrap: HOST:PORT}
+//	target: embedded            # or {bootstrap: HOST:PORT}, {command: [program, args...], bootstrap: HOST:PORT}, both
+//	                            # with admin: HOST:PORT where the target serves /debug/pprof
 //	seed: 7
 //	seconds: 180                # everything together; the windows of the latency cells get what is left of it
 //	max-bytes: 8GiB             # never planned to write more
@@ -24,6 +25,10 @@
 //	  axes: {acks: [1], linger: [5ms], ...}
 //	  exclude: [{acks: 0, idempotence: true}]
 //	capacity: {repeats: 2, window: 2.5s, max-bytes: 512MiB, cells: [{compression: zstd}, ...]}
+//	profiles:
+//	  cpu: true                 # every measured repeat carries the CPU profile of both processes
+//	  extra: baseline           # cells that get one repeat more, with heap, mutex and block: baseline, all, none
+//	  plain: 2                  # repeats of the baseline without any profile: what profiling costs; 0 for none
 //
 // Reading is strict: an unknown or repeated field, a wrong unit, a second document, an empty file are errors with
 // file, line, column and the nearest known name. Concurrency: plain values, no state.
@@ -57,6 +62,7 @@ type Setting struct {
 type Target struct {
 	Bootstrap string   // HOST:PORT of a cluster that runs already; with Command, where that will listen
 	Command   []string // a program to start
+	Admin     string   // HOST:PORT of its /debug/pprof; "" where it has none, or is embedded
 }
 
 // Embedded reports whether the suite starts this program's own broker.
@@ -109,6 +115,13 @@ type Capacity struct {
 	Cells    [][]Setting
 }
 
+// Profiles says which runs carry profiles (METHOD 7).
+type Profiles struct {
+	CPU   bool
+	Extra string // "baseline", "all", "none"
+	Plain int
+}
+
 // Suite is a suite as it was read.
 type Suite struct {
 	Name            string
@@ -133,6 +146,7 @@ type Suite struct {
 	Ladder          Ladder
 	Matrix          Matrix
 	Capacity        Capacity
+	Profiles        Profiles
 }
 
 // Names lists the built-in suites.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/tidemark/tidemark/broker/proc"
 	"github.com/tidemark/tidemark/loadgen/result"
 	"github.com/tidemark/tidemark/loadgen/workload"
+	"github.com/tidemark/tidemark/profiles"
 )
 
 // Job is one run of one cell.
@@ -29,9 +31,9 @@ type Job struct {
 	Seed   uint64
 	Prefix string // of the run's topics and groups
 	Dir    string // an empty folder that the run is filled into
-	// During, if not nil, is called when the load process has started and may take profiles; it must return when
-	// ctx ends, which is when the load process has ended.
-	During func(ctx context.Context, dir string) (profiles []string)
+	// Profiles are taken of the load process and, where it has an admin address, of the target, by the load process: it
+	// knows when the window opens and when its answers are in.
+	Profiles []profiles.Kind
 }
 
 // interruptGrace is how long a load process may take to write its partial result after a signal.
@@ -77,12 +79,20 @@ func (t *Target) Run(ctx context.Context, j Job) (*store.Run, error) {
 	if err != nil {
 		r.Error = lastLine(log, err)
 	} else {
+		if p := r.Result.Profiles; p != nil {
+			for _, one := range p.Taken {
+				r.Profiles = append(r.Profiles, path.Base(one.File))
+			}
+		}
 		w := r.Result.Window
 		r.Target.Process = use.process(w.StartNanos, w.EndNanos)
 		if p := r.Target.Process; p != nil {
 			p.Affinity, p.Version, p.Label = t.Cores, t.Version, "target"
 		}
 		r.Cores = use.cores(w.StartNanos, w.EndNanos)
+	}
+	if !profiles.Light(j.Profiles) {
+		r.Marks = append(r.Marks, store.MarkProfiled)
 	}
 	Judge(&j.Cell, r, t.Alive())
 	t.markMemory(r)
@@ -101,6 +111,7 @@ func (t *Target) load(ctx context.Context, j Job, r *store.Run, cellFile string)
 	}
 	args := append([]string{"load", "--workload", cellFile, "--bootstrap", t.Bootstrap, "--out", j.Dir, "--no-progress"}, t.options.LoadArgs...)
 	r.Command = []string{"tidemark", "load", "--workload", "cell.yaml", "--bootstrap", t.Bootstrap}
+	args = append(args, t.profileArgs(j.Profiles)...)
 	log := &boundedLog{}
 	cmd := exec.Command(bin, args...)
 	cmd.Env = append(os.Environ(), t.options.Env...)
@@ -111,16 +122,9 @@ func (t *Target) load(ctx context.Context, j Job, r *store.Run, cellFile string)
 		return nil, fmt.Errorf("start the load process: %w", err)
 	}
 	ended := make(chan struct{})
-	during, endDuring := context.WithCancel(ctx)
-	var profiling sync.WaitGroup
-	if j.During != nil {
-		profiling.Go(func() { r.Profiles = j.During(during, j.Dir) })
-	}
 	go interrupt(ctx, cmd, ended, limit(&j.Cell.Asked))
 	err := cmd.Wait()
 	close(ended)
-	endDuring()
-	profiling.Wait()
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
@@ -133,6 +137,22 @@ func (t *Target) load(ctx context.Context, j Job, r *store.Run, cellFile string)
 		return nil, fmt.Errorf("load process: %w", err)
 	}
 	return log.bytes(), nil
+}
+
+// profileArgs asks the load process for profiles.
+func (t *Target) profileArgs(kinds []profiles.Kind) []string {
+	if len(kinds) == 0 {
+		return nil
+	}
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = string(k)
+	}
+	args := []string{"--profile", strings.Join(names, ",")}
+	if t.Admin != "" {
+		args = append(args, "--profile-target", t.Admin)
+	}
+	return args
 }
 
 // limit is when a load process that does not end is taken to hang: well after every bound that it keeps itself.

@@ -55,7 +55,7 @@ type Target struct {
 	broker    *proc.Broker
 	program   *program
 	Bootstrap string
-	Admin     string // HTTP side of the embedded broker
+	Admin     string // HOST:PORT of the target's HTTP side, with /debug/pprof; "" where it has none
 	PIDs      []int
 	Cores     []int // of the target; empty: not pinned
 	LoadCores []int
@@ -80,7 +80,7 @@ func SplitCores(all []int) (target, load []int) {
 
 // Start starts the target or checks that it can be reached.
 func Start(ctx context.Context, o Options) (*Target, error) {
-	t := &Target{options: o}
+	t := &Target{options: o, Admin: o.Target.Admin}
 	switch {
 	case o.Target.Embedded():
 		return t, t.startBroker(ctx)
