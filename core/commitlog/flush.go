@@ -160,7 +160,7 @@ func (l *Log) sync(k kind, end kafka.Offset) error {
 		l.mu.Lock()
 		l.mu.failed = err
 		l.mu.Unlock()
-		return fmt.Errorf("flush %s: %w", l.Dir(), err)
+		return fmt.Errorf("%w: %s: %w", ErrFlush, l.Dir(), err)
 	}
 	if k == kindLog && int64(end) > l.flushed.Load() {
 		l.flushed.Store(int64(end))

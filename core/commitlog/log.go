@@ -20,6 +20,10 @@ var (
 	ErrCorrupt = errors.New("corrupt")
 	// ErrDamaged is what Dump returns, wrapped, after it has printed all that it could.
 	ErrDamaged = errors.New("damaged")
+	// ErrNotInTail says that a Read from memory alone would need a file.
+	ErrNotInTail = errors.New("offset is not in memory")
+	// ErrFlush marks a failed fsync: it is never repeated, and whatever its cause the log folder has failed.
+	ErrFlush = errors.New("fsync failed")
 	// ErrClosed is the answer of a log after Close or Abandon.
 	ErrClosed = errors.New("log is closed")
 )
@@ -40,6 +44,7 @@ type Log struct {
 	state atomic.Int32
 
 	start, end, flushed, recovery atomic.Int64 // offsets; end is the published one
+	cleanedTo                     atomic.Int64 // everything below has been compacted
 
 	// Guarded by the append lock.
 	appendEnd kafka.Offset
@@ -68,6 +73,13 @@ type Log struct {
 	work struct {
 		sync.Mutex
 		deleted []deletedFile
+		cuts    int // truncations so far
+	}
+
+	// cleaning is held while a Cleaner works on the log; it is taken before all others.
+	cleaning struct {
+		sync.Mutex
+		stop atomic.Bool
 	}
 }
 

@@ -19,8 +19,19 @@ type Slice struct {
 	File  Piece        // Lease is nil when Tail answers
 	Bytes int          // of all of it
 	Next  kafka.Offset // where the next Read goes on; the offset asked for when Bytes is 0
+	From  Source       // set before a Read; Release resets it
 	bufs  []*buf.Buf
 }
+
+// Source says from where a Read may answer.
+type Source int8
+
+// Sources of reads.
+const (
+	AnySource  Source = iota
+	TailSource        // from memory, without any file: else ErrNotInTail
+	FileSource        // from files, so that the answer holds no memory
+)
 
 // Piece is a range of a segment's .log file.
 type Piece struct {
@@ -77,6 +88,9 @@ type readHint struct {
 // What Append has added last is answered from the tail ring; everything else is a leased piece of a file, whose bytes
 // the caller sends or copies. Read itself touches little of the file: an index entry or two and some batch headers.
 func (l *Log) Read(s *Slice, from kafka.Offset, maxBytes int, limit kafka.Offset, minOne bool) error {
+	if s.From == TailSource && l.state.Load() == stateLazy {
+		return ErrNotInTail
+	}
 	if err := l.ready(); err != nil {
 		return err
 	}
@@ -92,8 +106,11 @@ func (l *Log) Read(s *Slice, from kafka.Offset, maxBytes int, limit kafka.Offset
 		if from >= limit {
 			return nil
 		}
-		if r := l.tail.Load(); r != nil && l.env.Tail.read(r, s, from, maxBytes, limit, minOne) {
+		if r := l.tail.Load(); r != nil && s.From != FileSource && l.env.Tail.read(r, s, from, maxBytes, limit, minOne) {
 			return nil
+		}
+		if s.From == TailSource {
+			return ErrNotInTail
 		}
 		err = l.readFile(s, from, maxBytes, limit, minOne)
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errTorn) {
@@ -129,11 +146,34 @@ func (l *Log) readFile(s *Slice, from kafka.Offset, maxBytes int, limit kafka.Of
 		i++
 		seg = l.mu.segs[i]
 	}
+	l.mu.Unlock()
+	for {
+		err := l.readSegment(s, seg, from, maxBytes, limit, minOne)
+		if err != io.EOF {
+			return err
+		}
+		// Compaction has left nothing between from and the segment's end: the next batch is in another one.
+		l.mu.Lock()
+		i := l.findLocked(seg.base) + 1
+		last := i == len(l.mu.segs)
+		if !last {
+			seg = l.mu.segs[i]
+		}
+		l.mu.Unlock()
+		if last {
+			return nil
+		}
+	}
+}
+
+// readSegment is readFile within one segment; io.EOF when it has nothing at from or behind.
+func (l *Log) readSegment(s *Slice, seg *segment, from kafka.Offset, maxBytes int, limit kafka.Offset, minOne bool) error {
+	l.mu.Lock()
 	size, end := seg.size, seg.end
 	pos := l.hintLocked(seg, from)
 	l.mu.Unlock()
 	if size == 0 {
-		return nil
+		return io.EOF
 	}
 	lease, err := l.acquire(seg, kindLog)
 	if err != nil {
@@ -157,7 +197,7 @@ func (l *Log) readFile(s *Slice, from kafka.Offset, maxBytes int, limit kafka.Of
 		if err != nil && err != io.EOF {
 			return fmt.Errorf("read offset %d in %s: %w", from, lease.f.Name(), err)
 		}
-		return nil
+		return err
 	}
 	s.File = Piece{lease, pos, int(n)}
 	s.Bytes, s.Next = int(n), next

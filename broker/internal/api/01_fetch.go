@@ -39,9 +39,12 @@ type fetchCall struct {
 	parts   []fetchPart
 	bytes   int // read
 	leases  int
+	shared  int  // bytes of queued.max.request.bytes that the call holds for them
+	inFile  bool // a read from memory alone was not enough
 	stop    bool // answer at once: an error, a diverging epoch
 	waiting bool
-	cold    bool // its pages were read in
+	source  commitlog.Source
+	warmed  uint64 // log folders whose pages were read in, a bit for each
 
 	wait    partition.Wait
 	timeout purgatory.Wait
@@ -184,7 +187,11 @@ func (f *fetchCall) update() {
 
 // collect reads every partition, as far as the request's bounds go.
 func (f *fetchCall) collect() {
-	f.bytes, f.leases, f.stop = 0, 0, false
+	f.bytes, f.leases, f.stop, f.inFile = 0, 0, false, false
+	if f.shared > 0 {
+		f.call.Conn.Share(f.call, int64(-f.shared))
+		f.shared = 0
+	}
 	left := int(f.req.MaxBytes)
 	if limit := int(f.h.Config.FetchMaxBytes); limit > 0 {
 		left = min(left, limit)
@@ -220,7 +227,7 @@ func (f *fetchCall) readPart(p *fetchPart, left int) {
 	}
 	p.seen = p.p.Look()
 	read := p.read
-	read.MaxBytes, read.MinOne = min(read.MaxBytes, left), f.bytes == 0
+	read.MaxBytes, read.MinOne, read.Source = min(read.MaxBytes, left), f.bytes == 0, f.source
 	if f.leases >= maxLeases {
 		read.MaxBytes = min(read.MaxBytes, copyBelow-1)
 	}
@@ -231,6 +238,19 @@ func (f *fetchCall) readPart(p *fetchPart, left int) {
 	}
 	r.HighWatermark, r.LastStable, r.LogStart = v.HighWatermark, v.LastStable, v.LogStart
 	r.Diverging, r.DivergingEpoch, r.DivergingEnd = v.Diverging, v.DivergingEpoch, v.DivergingEnd
+	if v.InFile {
+		f.inFile = true
+		return
+	}
+	if len(p.slice.Tail) > 0 && !f.share(p.slice.Bytes) {
+		// Memory is scarce: the same bytes as a piece of a file hold none.
+		p.slice.Release()
+		read.Source = commitlog.FileSource
+		if _, code = p.p.Read(&p.slice, &read); code != kafka.None {
+			r.Err, r.Committed = code, false
+			return
+		}
+	}
 	r.Bytes = p.slice.Bytes
 	if r.Bytes > 0 && r.Committed && v.LastStable > v.LogStart {
 		f.aborted(p)
@@ -251,16 +271,36 @@ func (f *fetchCall) aborted(p *fetchPart) {
 	}
 }
 
-// lease copies a small piece of a file, so that an answer over many partitions does not hold as many files.
+// share takes what n bytes in memory need of queued.max.request.bytes.
+func (f *fetchCall) share(n int) bool {
+	if !f.call.Conn.Share(f.call, int64(n)) {
+		return false
+	}
+	f.shared += n
+	return true
+}
+
+// lease copies a small piece of a file, so that an answer over many partitions does not hold as many files. When memory is
+// scarce it stays a piece of a file, or is left for the client's next fetch.
 func (f *fetchCall) lease(p *fetchPart) {
-	if p.slice.File.Lease == nil || p.result.Bytes == 0 {
+	n := p.result.Bytes
+	if p.slice.File.Lease == nil || n == 0 {
 		return
 	}
-	if p.result.Bytes >= copyBelow && f.leases < maxLeases {
+	if n >= copyBelow && f.leases < maxLeases {
 		f.leases++
 		return
 	}
-	b := f.h.Pool.Get(p.result.Bytes)
+	if !f.share(n) {
+		if f.leases < maxLeases {
+			f.leases++
+			return
+		}
+		p.slice.Release()
+		p.result.Bytes = 0
+		return
+	}
+	b := f.h.Pool.Get(n)
 	err := p.slice.CopyTo(b.B)
 	p.slice.Release()
 	if err != nil {
@@ -331,15 +371,27 @@ func (f *fetchCall) run() {
 		f.call.NoAnswer()
 		return
 	}
+	// What has just been appended lies in memory. A worker must not wait for a disk, which may hang: what needs a file gets a
+	// goroutine of its own, as the reading of a connection has one.
+	f.source = commitlog.TailSource
 	f.collect()
-	f.answer()
+	f.source = commitlog.AnySource
+	if !f.inFile {
+		f.answer()
+		return
+	}
+	f.drop()
+	go func() {
+		f.collect()
+		f.answer()
+	}()
 }
 
 // Sent gives the memory and files of the answer back.
 func (f *fetchCall) Sent() {
 	f.drop()
 	f.req.Reset()
-	f.call, f.session, f.cold = nil, nil, false
+	f.call, f.session, f.warmed, f.shared = nil, nil, 0, 0
 	for i := range f.parts {
 		f.parts[i].p = nil
 	}

@@ -23,6 +23,9 @@ type Client struct {
 type Conn interface {
 	// Completed says that the call's Answer is complete. The connection sends it in the order of requests.
 	Completed(c *Call)
+	// Share takes n bytes more of queued.max.request.bytes for what the call's answer keeps in memory; false when there
+	// are none. They go back with the call, or by a negative n.
+	Share(c *Call, n int64) bool
 	// Abort completes the call without an answer and closes the connection with one throttled log line.
 	Abort(c *Call, reason string)
 }

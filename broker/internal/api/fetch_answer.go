@@ -18,10 +18,11 @@ func (f *fetchCall) refuse(code kafka.ErrorCode) {
 
 // answer encodes what was read and completes the call. Pages that are not in memory are read first, by somebody else.
 func (f *fetchCall) answer() {
-	if !f.cold && f.leases > 0 && !f.resident() {
-		f.cold = true
-		f.h.cold.push(f)
-		return
+	if f.leases > 0 {
+		if folder, all := f.resident(); !all {
+			f.h.cold[folder].push(f)
+			return
+		}
 	}
 	sessionID := int32(0)
 	if f.session != nil {
@@ -144,28 +145,35 @@ func (f *fetchCall) headBytes() int {
 	return n
 }
 
-// resident says whether every piece of a file is in the page cache: a system call of a microsecond for each. What cannot
-// be asked counts as there.
-func (f *fetchCall) resident() bool {
+// resident says whether every piece of a file is in the page cache, or else a log folder of which one is not: a system call
+// of a microsecond for each. What cannot be asked, and what has been read in already, counts as there.
+func (f *fetchCall) resident() (folder int, all bool) {
 	for i := range f.parts {
 		p := &f.parts[i]
-		if l := p.slice.File.Lease; l != nil && p.result.Bytes > 0 && p.copied == nil {
-			if in, err := l.Resident(p.slice.File.Pos, p.slice.File.N); err == nil && !in {
-				return false
-			}
+		l := p.slice.File.Lease
+		if l == nil || p.result.Bytes == 0 || p.copied != nil {
+			continue
+		}
+		folder := p.p.Folder() % maxFolders
+		if f.warmed&(1<<folder) != 0 {
+			continue
+		}
+		if in, err := l.Resident(p.slice.File.Pos, p.slice.File.N); err == nil && !in {
+			return folder, false
 		}
 	}
-	return true
+	return 0, true
 }
 
-// warm reads the pages of a cold answer, so that sending it waits for no disk.
-func (f *fetchCall) warm() {
+// warm reads the pages of a cold answer that lie in one log folder, so that sending it waits for no disk.
+func (f *fetchCall) warm(folder int) {
+	f.warmed |= 1 << folder
 	b := f.h.Pool.Get(warmBytes)
 	defer b.Release()
 	for i := range f.parts {
 		p := &f.parts[i]
 		l := p.slice.File.Lease
-		if l == nil || p.result.Bytes == 0 || p.copied != nil {
+		if l == nil || p.result.Bytes == 0 || p.copied != nil || p.p.Folder()%maxFolders != folder {
 			continue
 		}
 		for pos, left := p.slice.File.Pos, p.slice.File.N; left > 0; {

@@ -109,6 +109,7 @@ func (n *groupNode) change(records ...metadata.Record) {
 // answered is a connection that takes one answer.
 type answered chan []byte
 
+func (a answered) Share(*Call, int64) bool      { return true }
 func (a answered) Completed(c *Call)            { a <- slices.Clone(c.Answer.Head) }
 func (a answered) Abort(_ *Call, reason string) { a <- []byte("abort: " + reason) }
 
@@ -136,7 +137,7 @@ func (n *groupNode) started(req kmsg.Request, version int16) func() kmsg.Respons
 				n.t.Fatalf("key %d version %d: %q", req.Key(), version, b)
 			}
 			b = b[8:]
-			if resp.IsFlexible() {
+			if resp.IsFlexible() && resp.Key() != apiVersionsKey {
 				b = b[1:]
 			}
 			if err := resp.ReadFrom(b); err != nil {
@@ -377,11 +378,13 @@ func TestOffsetFetchErrorsByVersion(t *testing.T) {
 
 func TestFindCoordinatorOfOtherKinds(t *testing.T) {
 	n := newGroupNode(t)
-	req := kmsg.NewPtrFindCoordinatorRequest()
-	req.CoordinatorType, req.CoordinatorKeys = 1, []string{"transaction"}
-	r := n.do(req, 4).(*kmsg.FindCoordinatorResponse)
-	if c := r.Coordinators[0]; kafka.ErrorCode(c.ErrorCode) != kafka.InvalidRequest || c.ErrorMessage == nil || c.NodeID != -1 {
-		t.Errorf("%+v", c)
+	for kind, want := range map[int8]kafka.ErrorCode{1: kafka.TransactionalIdAuthorizationFailed, 2: kafka.InvalidRequest} {
+		req := kmsg.NewPtrFindCoordinatorRequest()
+		req.CoordinatorType, req.CoordinatorKeys = kind, []string{"other"}
+		r := n.do(req, 6).(*kmsg.FindCoordinatorResponse)
+		if c := r.Coordinators[0]; kafka.ErrorCode(c.ErrorCode) != want || c.ErrorMessage == nil || c.NodeID != -1 {
+			t.Errorf("kind %d: %+v", kind, c)
+		}
 	}
 	if n.Image().NumTopics() != 0 {
 		t.Error("a topic was created for it")

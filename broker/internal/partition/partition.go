@@ -59,6 +59,7 @@ type Log interface {
 	AbortedTxns(from, limit kafka.Offset) ([]commitlog.AbortedTxn, error)
 	Producers() (*commitlog.Producers, error)
 	SetConfig(c *commitlog.Config)
+	DeleteBefore(off kafka.Offset) error
 	Flush() (kafka.Offset, error)
 	FlushedOffset() kafka.Offset
 }
@@ -69,6 +70,7 @@ type Options struct {
 	ID     kafka.TopicID
 	Number kafka.Partition
 	Self   kafka.BrokerID
+	Folder int // number of the log folder
 	Log    Log
 	Config *Config
 	// Failed is told of each error that the log answered: the log folder decides what becomes of it. It may be called
@@ -141,6 +143,9 @@ func (p *Partition) TopicID() kafka.TopicID { return p.o.ID }
 
 // Number is the partition's number within its topic.
 func (p *Partition) Number() kafka.Partition { return p.o.Number }
+
+// Folder is the number of the log folder that the partition lies in.
+func (p *Partition) Folder() int { return p.o.Folder }
 
 // Config is the settings in force.
 func (p *Partition) Config() *Config { return p.cfg.Load() }

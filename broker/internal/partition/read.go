@@ -16,6 +16,7 @@ type ReadRequest struct {
 	LeaderEpoch kafka.LeaderEpoch
 	// LastFetchedEpoch is the epoch of the reader's last record, kafka.NoLeaderEpoch when it cannot have diverged.
 	LastFetchedEpoch kafka.LeaderEpoch
+	Source           commitlog.Source
 }
 
 // View is what a partition looked like when it was read.
@@ -27,6 +28,8 @@ type View struct {
 	Diverging      bool
 	DivergingEpoch kafka.LeaderEpoch
 	DivergingEnd   kafka.Offset
+	// InFile says that a read from commitlog.TailSource would have needed a file.
+	InFile bool
 }
 
 // CheckEpoch compares a client's idea of the leader epoch with ours (KIP-320); kafka.NoLeaderEpoch has none.
@@ -69,7 +72,9 @@ func (p *Partition) Read(s *commitlog.Slice, r *ReadRequest) (v View, code kafka
 	case r.From >= limit || r.MaxBytes <= 0 && !r.MinOne:
 		return v, kafka.None
 	}
-	if err := p.o.Log.Read(s, r.From, r.MaxBytes, limit, r.MinOne); err != nil {
+	s.From = r.Source
+	err := p.o.Log.Read(s, r.From, r.MaxBytes, limit, r.MinOne)
+	if v.InFile = errors.Is(err, commitlog.ErrNotInTail); err != nil && !v.InFile {
 		return v, p.readError(err)
 	}
 	return v, kafka.None

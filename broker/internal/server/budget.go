@@ -54,6 +54,16 @@ func (b *budget) take(ctx context.Context, n int64) (int64, bool) {
 	}
 }
 
+// try takes n bytes for an answer, if half of all stays for requests: slow readers must not hold up those who write. It
+// goes ahead of who waits.
+func (b *budget) try(n int64) bool {
+	if b.free.Add(-n) >= b.total/2 {
+		return true
+	}
+	b.give(n)
+	return false
+}
+
 // give gives n bytes back and wakes who waits.
 func (b *budget) give(n int64) {
 	b.free.Add(n)

@@ -60,6 +60,7 @@ type conn struct {
 		n          int
 		serving    *api.Call // the goroutine of the connection sends its answer itself
 		writing    bool      // somebody is in pump, or the writer goroutine lives
+		draining   bool      // nothing is read any more; room is told when all is sent
 		closed     bool
 	}
 	room   chan struct{} // a call has left the ring, or the connection has closed
@@ -68,7 +69,9 @@ type conn struct {
 
 	active atomic.Int64 // clock.Nanos of the last request
 	stuck  atomic.Int64 // since when the socket takes nothing; 0: it does
+	held   atomic.Int64 // since when an answer that holds files waits behind an unfinished request; 0: none does
 	gone   atomic.Bool  // close was called
+	last   atomic.Bool  // stopReading was called
 	looked int64        // the value of active for which the sweeper has looked for the stream's end
 	once   sync.Once
 }
@@ -88,6 +91,9 @@ func (c *conn) run() {
 	// Inside one Read for the connection's whole life: the poller's edge is never reset between a read that emptied the
 	// socket and the wait that follows it.
 	_ = c.raw.Read(func(fd uintptr) bool { return c.readable(int(fd)) })
+	if c.last.Load() && !c.gone.Load() {
+		c.finish()
+	}
 	c.close("")
 	_ = c.nc.Close()
 	c.dropFrame()
@@ -112,6 +118,64 @@ func (c *conn) close(reason string) {
 		c.signal()
 	})
 }
+
+// stopReading lets the connection answer what it has read and then end. A read deadline in the past wakes its goroutine.
+func (c *conn) stopReading() {
+	c.last.Store(true)
+	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+}
+
+// finish waits until all that was read is answered and sent, or the connection is closed. What the client has sent behind
+// that is read and dropped for a moment: closing a socket with unread bytes makes the kernel send a reset, which can
+// overtake the last answers.
+func (c *conn) finish() {
+	c.dropFrame()
+	recent := clock.Nanos()-c.active.Load() < recentNanos
+	c.out.Lock()
+	c.out.serving = nil
+	c.out.draining = true
+	// Under the lock no call that is not done leaves the ring, so none is cancelled in its next life.
+	for call := c.out.head; call != nil; call = call.Slot.Next {
+		if !call.Slot.Done {
+			call.Cancel()
+		}
+	}
+	start := c.out.head != nil && c.out.head.Slot.Done && !c.out.writing && !c.out.closed
+	c.out.writing = c.out.writing || start
+	c.out.Unlock()
+	if start {
+		c.write()
+	}
+	for {
+		c.out.Lock()
+		done := c.out.closed || c.out.head == nil && !c.out.writing
+		c.out.Unlock()
+		if done {
+			break
+		}
+		<-c.room
+	}
+	if c.gone.Load() || !recent || c.nc.CloseWrite() != nil {
+		return
+	}
+	_ = c.nc.SetReadDeadline(time.Now().Add(partingTime))
+	b := c.s.o.Pool.Get(smallRead)
+	defer b.Release()
+	for dropped := 0; dropped < maxDropped && !c.gone.Load(); {
+		n, err := c.nc.Read(b.B)
+		if err != nil {
+			return
+		}
+		dropped += n
+	}
+}
+
+// How a connection that has requests in flight ends at a stop.
+const (
+	recentNanos = int64(2 * time.Second) // a connection that was silent for longer has received its answers
+	partingTime = 200 * time.Millisecond
+	maxDropped  = 16 << 20
+)
 
 func (c *conn) signal() {
 	select {
@@ -150,6 +214,9 @@ func (c *conn) lookForEnd(now int64) {
 func (c *conn) readable(fd int) (done bool) {
 	c.active.Store(clock.Nanos())
 	for !c.gone.Load() {
+		if c.last.Load() {
+			return true
+		}
 		more, ok := c.read(fd)
 		if !ok {
 			return true

@@ -1,6 +1,9 @@
 package server
 
-import "github.com/tidemark/tidemark/broker/internal/api"
+import (
+	"github.com/tidemark/tidemark/broker/internal/api"
+	"github.com/tidemark/tidemark/core/clock"
+)
 
 // push puts a call at the end of the ring, waiting while the connection has too many open.
 func (c *conn) push(call *api.Call) bool {
@@ -40,6 +43,9 @@ func (c *conn) Completed(call *api.Call) {
 		return
 	}
 	if c.out.serving == call || c.out.writing || !c.out.head.Slot.Done {
+		if !c.out.head.Slot.Done && len(call.Answer.Pieces) > 0 && c.held.Load() == 0 {
+			c.held.Store(clock.Nanos())
+		}
 		c.out.Unlock()
 		return
 	}
@@ -107,9 +113,9 @@ func (c *conn) pump(fd int) (drained bool) {
 		c.out.Lock()
 		if c.out.closed || c.out.head == nil || !c.out.head.Slot.Done {
 			c.out.writing = false
-			closed := c.out.closed
+			waited := c.out.closed || c.out.draining
 			c.out.Unlock()
-			if closed {
+			if waited {
 				c.signal()
 			}
 			return true
@@ -124,6 +130,9 @@ func (c *conn) pump(fd int) (drained bool) {
 		}
 		c.out.n -= n
 		full := c.out.n+n >= maxInFlight
+		if c.held.Load() != 0 {
+			c.heldLocked()
+		}
 		c.out.Unlock()
 		last.Slot.Next = nil
 		c.send.load(first)
@@ -133,11 +142,35 @@ func (c *conn) pump(fd int) (drained bool) {
 	}
 }
 
+// heldLocked looks, after calls have left the ring, whether an answer with files still waits behind an unfinished call. Its
+// time counts from now: it is behind another one.
+func (c *conn) heldLocked() {
+	since := int64(0)
+	for call := c.out.head; call != nil && since == 0; call = call.Slot.Next {
+		if call.Slot.Done && len(call.Answer.Pieces) > 0 {
+			since = clock.Nanos()
+		}
+	}
+	c.held.Store(since)
+}
+
+// Share takes n bytes more of queued.max.request.bytes for what a call's answer keeps in memory; false when there are
+// none. They go back with the call, or by a negative n.
+func (c *conn) Share(call *api.Call, n int64) bool {
+	if n < 0 {
+		c.s.budget.give(-n)
+	} else if !c.s.budget.try(n) {
+		return false
+	}
+	call.Slot.Share += n
+	return true
+}
+
 // abandon gives writing up after an error; what was being sent is released.
 func (c *conn) abandon() {
 	c.close("")
 	c.stuck.Store(0)
-	for call := c.send.take(); call != nil; {
+	for call := c.send.take(c); call != nil; {
 		next := call.Slot.Next
 		c.release(call)
 		call = next
@@ -167,13 +200,11 @@ func (c *conn) release(call *api.Call) {
 func (c *conn) drain() {
 	c.out.Lock()
 	c.out.serving = nil
-	// Calls of a closed connection leave the ring only here, so that none is used again while it is cancelled.
+	// Under the lock no call that is not done leaves the ring, so none is cancelled in its next life.
 	for call := c.out.head; call != nil; {
 		next := call.Slot.Next
 		if !call.Slot.Done {
-			c.out.Unlock()
 			call.Cancel()
-			c.out.Lock()
 		}
 		call = next
 	}
@@ -188,7 +219,7 @@ func (c *conn) drain() {
 		case call == nil && !c.out.writing:
 			c.out.tail = nil
 			c.out.Unlock()
-			c.send.take() // the pipe
+			c.send.take(c) // the pipe
 			return
 		default:
 			c.out.Unlock()

@@ -37,6 +37,7 @@ func parseTransfer(s string) (transfer, error) {
 const (
 	maxGather  = 32        // calls, and pieces of memory, that one writev takes
 	copyBytes  = 256 << 10 // that are copied at a time
+	copyScarce = 16 << 10  // when queued.max.request.bytes is used up
 	spliceSize = 64 << 10  // what a pipe holds
 )
 
@@ -56,6 +57,7 @@ type sender struct {
 
 	copied   *buf.Buf // bytes of a file piece from copiedAt on
 	copiedAt int64
+	share    int64 // of queued.max.request.bytes, for copied
 	pipe     *[2]int
 	inPipe   int
 }
@@ -65,10 +67,10 @@ func (s *sender) empty() bool { return s.calls == nil }
 func (s *sender) load(first *api.Call) { s.calls, s.piece, s.off = first, 0, 0 }
 
 // take gives what was not sent up.
-func (s *sender) take() *api.Call {
+func (s *sender) take(c *conn) *api.Call {
 	calls := s.calls
 	s.calls = nil
-	s.dropCopy()
+	s.dropCopy(c)
 	if s.pipe != nil {
 		_, _ = unix.Close(s.pipe[0]), unix.Close(s.pipe[1])
 		s.pipe, s.inPipe = nil, 0
@@ -76,10 +78,11 @@ func (s *sender) take() *api.Call {
 	return calls
 }
 
-func (s *sender) dropCopy() {
+func (s *sender) dropCopy(c *conn) {
 	if s.copied != nil {
 		s.copied.Release()
-		s.copied = nil
+		c.s.budget.give(s.share)
+		s.copied, s.share = nil, 0
 	}
 }
 
@@ -189,7 +192,7 @@ func (s *sender) advance(c *conn, n int64) {
 		}
 		n -= size - s.off
 		s.piece, s.off = s.piece+1, 0
-		s.dropCopy()
+		s.dropCopy(c)
 	}
 }
 
@@ -217,10 +220,18 @@ func (s *sender) file(c *conn, fd int, p *api.Piece) (wrote int, err error) {
 
 func (s *sender) copy(c *conn, fd int, p *api.Piece) (int, error) {
 	if s.copied == nil || s.off >= s.copiedAt+int64(len(s.copied.B)) {
-		s.dropCopy()
-		b := c.s.o.Pool.Get(min(copyBytes, p.N-int(s.off)))
+		s.dropCopy(c)
+		n := min(copyBytes, p.N-int(s.off))
+		if c.s.budget.try(int64(n)) {
+			s.share = int64(n)
+		} else {
+			n = min(n, copyScarce)
+		}
+		b := c.s.o.Pool.Get(n)
 		if _, err := p.Lease.ReadAt(b.B, p.Pos+s.off); err != nil {
 			b.Release()
+			c.s.budget.give(s.share)
+			s.share = 0
 			return 0, err
 		}
 		s.copied, s.copiedAt = b, s.off

@@ -65,7 +65,9 @@ type Server struct {
 	calls    sync.Pool // *api.Call
 	ctx      context.Context
 	cancel   context.CancelFunc
-	wg       sync.WaitGroup
+	stopping chan struct{}  // closed when Shutdown begins
+	wg       sync.WaitGroup // acceptors and connections
+	sweeper  sync.WaitGroup
 	mu       struct {
 		sync.Mutex
 		listeners []net.Listener
@@ -74,8 +76,7 @@ type Server struct {
 		perIP     map[string]int
 		closed    bool
 	}
-	open     atomic.Int64 // connections
-	requests atomic.Int64
+	open atomic.Int64 // connections
 }
 
 // New makes a server that listens nowhere yet.
@@ -86,10 +87,11 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{o: o, transfer: t, budget: newBudget(o.Config.QueuedMaxRequestBytes), complain: newComplainer(o.Logger)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.stopping = make(chan struct{})
 	s.calls.New = func() any { return new(api.Call) }
 	s.mu.conns = map[*conn]struct{}{}
 	s.mu.perIP = map[string]int{}
-	s.wg.Add(1)
+	s.sweeper.Add(1)
 	go s.sweep()
 	return s, nil
 }
@@ -124,27 +126,54 @@ func (s *Server) Start() {
 // Connections counts the open connections.
 func (s *Server) Connections() int64 { return s.open.Load() }
 
-// Shutdown stops accepting, closes every connection and waits until their requests are done, or ctx is.
+// Shutdown stops accepting and reading, answers what has been read, and closes the connections. Fetches that wait for
+// bytes are answered at once with what there is. When ctx ends first the connections are cut, whatever they wait for.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
+	if s.mu.closed {
+		s.mu.Unlock()
+		return nil
+	}
 	s.mu.closed = true
-	s.cancel()
+	close(s.stopping)
 	for _, l := range s.mu.listeners {
 		_ = l.Close()
 	}
 	for c := range s.mu.conns {
-		c.close("")
+		c.stopReading()
 	}
 	s.mu.Unlock()
 	done := make(chan struct{})
 	go func() { s.wg.Wait(); close(done) }()
+	var err error
 	select {
 	case <-done:
-		return nil
 	case <-ctx.Done():
+		err = s.cut(ctx, done)
+	}
+	s.cancel()
+	s.sweeper.Wait()
+	return err
+}
+
+// cut closes what has not drained. Requests that nobody will ever answer (a disk hangs) do not hold the broker's stop up.
+func (s *Server) cut(ctx context.Context, done chan struct{}) error {
+	s.mu.Lock()
+	n := len(s.mu.conns)
+	for c := range s.mu.conns {
+		c.close("")
+	}
+	s.mu.Unlock()
+	select {
+	case <-done:
+		return fmt.Errorf("%d connections were cut before all their requests were answered: %w", n, ctx.Err())
+	case <-time.After(cutTimeout):
 		return fmt.Errorf("%d connections did not end: %w", s.open.Load(), ctx.Err())
 	}
 }
+
+// cutTimeout is how long the requests of connections that were cut may take to end.
+const cutTimeout = time.Second
 
 func (s *Server) accept(name string, l net.Listener) {
 	defer s.wg.Done()
@@ -155,15 +184,17 @@ func (s *Server) accept(name string, l net.Listener) {
 			s.admit(name, nc.(*net.TCPConn))
 			continue
 		}
-		if s.ctx.Err() != nil {
+		select {
+		case <-s.stopping:
 			return
+		default:
 		}
 		// Out of descriptors, most likely: existing connections go on, new ones wait in the kernel.
 		s.complain.log("accept failed", "listener", name, "error", err)
 		delay = min(delay*2+5*time.Millisecond, time.Second)
 		select {
 		case <-time.After(delay):
-		case <-s.ctx.Done():
+		case <-s.stopping:
 			return
 		}
 	}
@@ -172,12 +203,14 @@ func (s *Server) accept(name string, l net.Listener) {
 // admit starts a connection, or closes it when there are too many.
 func (s *Server) admit(name string, nc *net.TCPConn) {
 	host := nc.RemoteAddr().(*net.TCPAddr).IP.String()
-	cfg := s.o.Config
+	cfg := s.o.Config.Now()
 	s.mu.Lock()
 	refuse := ""
 	switch {
 	case s.mu.closed:
-		refuse = "the broker stops"
+		s.mu.Unlock()
+		_ = nc.Close()
+		return
 	case cfg.MaxConnections > 0 && len(s.mu.conns) >= int(cfg.MaxConnections):
 		refuse = "max.connections is reached"
 	case cfg.MaxConnectionsPerIP > 0 && s.mu.perIP[host] >= int(cfg.MaxConnectionsPerIP):
@@ -223,7 +256,7 @@ func (s *Server) forget(c *conn) {
 
 // sweep closes connections that nobody uses and those whose peer takes nothing: their answers hold buffers and leases.
 func (s *Server) sweep() {
-	defer s.wg.Done()
+	defer s.sweeper.Done()
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
@@ -238,6 +271,8 @@ func (s *Server) sweep() {
 		for c := range s.mu.conns {
 			if since := c.stuck.Load(); since != 0 && now-since > sendTimeoutNanos {
 				c.close("took nothing of its answer for 30 s")
+			} else if since := c.held.Load(); since != 0 && now-since > sendTimeoutNanos {
+				c.close("an answer that holds open files waited 30 s behind an unfinished request")
 			} else if idle > 0 && now-c.active.Load() > idle && c.quiet() {
 				c.close("")
 			} else {

@@ -15,6 +15,7 @@ type loop struct {
 	aborted string
 }
 
+func (l *loop) Share(*api.Call, int64) bool      { return true }
 func (l *loop) Completed(c *api.Call)            { l.done++ }
 func (l *loop) Abort(c *api.Call, reason string) { l.aborted = reason; l.done++ }
 
