@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -162,10 +163,26 @@ func (b *Broker) openQuorum(ctx context.Context) error {
 	b.groups = coordinator.NewGroups(coordinator.Options{NodeID: kafka.BrokerID(cfg.NodeID), Config: cfg,
 		Open: coordinator.LogsOf(b.replicas), CreateOffsetsTopic: b.createOffsetsTopic, NowMS: nowMS, Logger: b.o.Logger})
 	c.Subscribe(func(img *metadata.Image, d metadata.Delta) {
+		b.dynamic(img, d)
 		b.replicas.Apply(img, d)
 		b.groups.Apply(img, d)
 	})
-	return c.Start(ctx)
+	if err := c.Start(ctx); err != nil {
+		return err
+	}
+	b.dynamic(c.Image(), c.Image().Everything()) // recovery goes by it, and comes before subscribers are told
+	return nil
+}
+
+// dynamic follows the broker's own settings that were made while it ran; before replicas, which fall back to them.
+func (b *Broker) dynamic(img *metadata.Image, d metadata.Delta) {
+	if !slices.ContainsFunc(d.Configs, func(c metadata.ConfigChange) bool { return c.Kind == metadata.BrokerResource }) {
+		return
+	}
+	cfg := b.o.Config
+	if err := cfg.SetDynamic(img.Config(metadata.BrokerResource, ""), img.Config(metadata.BrokerResource, cfg.OwnName())); err != nil {
+		b.o.Logger.Error("settings made at run time do not go with those given at start, and do not count", "error", err)
+	}
 }
 
 func (b *Broker) createOffsetsTopic(ctx context.Context) error {

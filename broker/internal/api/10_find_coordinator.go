@@ -6,7 +6,11 @@ import (
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
-const groupKeyType = 0
+// Kinds of keys of FindCoordinator.
+const (
+	groupKeyType       = 0
+	transactionKeyType = 1
+)
 
 // findCoordinator serves FindCoordinator 0 to 6.
 //
@@ -50,6 +54,9 @@ func (h *Handlers) coordinatorOf(keyType int8, key, listener string, ensured err
 	fail := func(code kafka.ErrorCode, text string) kmsg.FindCoordinatorResponseCoordinator {
 		found.ErrorCode, found.ErrorMessage = int16(code), &text
 		return found
+	}
+	if keyType == transactionKeyType { // in a way that no client tries again
+		return fail(kafka.TransactionalIdAuthorizationFailed, "transactions are not served by this broker")
 	}
 	if keyType != groupKeyType {
 		return fail(kafka.InvalidRequest, "only coordinators of groups (key type 0) are served here")

@@ -1,8 +1,12 @@
 package api
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark/tidemark/broker/internal/controller"
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
@@ -19,34 +23,30 @@ func (h *Handlers) apiVersions(c *Call, req kmsg.Request) kmsg.Response {
 		return resp
 	}
 	resp.ApiKeys = h.apiKeys
-	if c.Version >= 3 {
+	if resp.Version = c.Version; c.Version >= 3 {
 		h.features(resp)
 	}
 	return resp
 }
 
-// features lists what the cluster may use, and what it has finalised.
+// features lists what this broker supports, and what the cluster has finalised.
 func (h *Handlers) features(resp *kmsg.ApiVersionsResponse) {
 	img := h.Image()
-	for name, max := range img.Features() {
-		f := kmsg.NewApiVersionsResponseSupportedFeature()
-		f.Name, f.MinVersion, f.MaxVersion = name, min(max, featureMin(name)), max
-		resp.SupportedFeatures = append(resp.SupportedFeatures, f)
-		fin := kmsg.NewApiVersionsResponseFinalizedFeature()
-		fin.Name, fin.MinVersionLevel, fin.MaxVersionLevel = name, max, max
-		if max > 0 {
-			resp.FinalizedFeatures = append(resp.FinalizedFeatures, fin)
+	for _, f := range controller.Features() {
+		if f.Min == 0 && resp.Version < 4 {
+			continue // clients before version 4 take a lowest level of 0 for an error (KIP-1022)
 		}
+		s := kmsg.NewApiVersionsResponseSupportedFeature()
+		s.Name, s.MinVersion, s.MaxVersion = f.Name, f.Min, f.Max
+		resp.SupportedFeatures = append(resp.SupportedFeatures, s)
+	}
+	for _, name := range slices.Sorted(maps.Keys(img.Features())) {
+		f := kmsg.NewApiVersionsResponseFinalizedFeature()
+		level := img.Features()[name]
+		f.Name, f.MinVersionLevel, f.MaxVersionLevel = name, level, level
+		resp.FinalizedFeatures = append(resp.FinalizedFeatures, f)
 	}
 	resp.FinalizedFeaturesEpoch = img.FeaturesEpoch()
-}
-
-// featureMin is the lowest level that this broker still supports.
-func featureMin(name string) int16 {
-	if name == "metadata.version" {
-		return 7 // 3.3-IV3, the first that Kafka 4 accepts
-	}
-	return 0
 }
 
 // advertisedKeys lists the table's rows. Produce begins at 0 for librdkafka's sake, which else takes the broker for one

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark/tidemark/broker/config"
 	"github.com/tidemark/tidemark/broker/internal/controller"
 	"github.com/tidemark/tidemark/core/kafka"
 )
@@ -58,14 +59,26 @@ func (h *Handlers) createTopicsNow(ctx context.Context, r *kmsg.CreateTopicsRequ
 	if len(topics) > 0 {
 		ctx, cancel := within(ctx, r.TimeoutMillis)
 		defer cancel()
-		for _, result := range h.Controller.CreateTopics(ctx, topics, r.ValidateOnly) {
+		for i, result := range h.Controller.CreateTopics(ctx, topics, r.ValidateOnly) {
 			resp.Topics = append(resp.Topics, h.createdTopic(result, topics))
+			if result.Err == kafka.None && !r.ValidateOnly {
+				h.warnIdle(&topics[i])
+			}
 		}
 	}
 	for _, result := range refused {
 		resp.Topics = append(resp.Topics, h.createdTopic(result, nil))
 	}
 	return resp
+}
+
+// warnIdle logs the settings of a new topic that nothing follows from.
+func (h *Handlers) warnIdle(t *controller.NewTopic) {
+	for name := range t.Configs {
+		if why := config.TopicIdle(name); why != "" {
+			h.Logger.Warn("setting "+name+" has no effect here: "+why, "topic", t.Name)
+		}
+	}
 }
 
 // readNewTopic turns a topic of the request into the controller's; Err tells what cannot be turned.
@@ -119,7 +132,7 @@ func (h *Handlers) createdTopic(result controller.TopicResult, asked []controlle
 			own = asked[i].Configs
 		}
 	}
-	for _, e := range h.Config.DescribeTopic(own) {
+	for _, e := range h.Config.Now().DescribeTopic(own) {
 		c := kmsg.NewCreateTopicsResponseTopicConfig()
 		c.Name, c.Value, c.Source = e.Definition.Name, kmsg.StringPtr(e.Value), int8(e.Source)
 		t.Configs = append(t.Configs, c)

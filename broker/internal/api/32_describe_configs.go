@@ -47,15 +47,15 @@ func (h *Handlers) configEntries(asked *kmsg.DescribeConfigsRequestResource) (en
 		if img.Topic(name) == nil {
 			return nil, kafka.UnknownTopicOrPartition, ""
 		}
-		return h.Config.DescribeTopic(img.Config(metadata.TopicResource, name)), kafka.None, ""
+		return h.Config.Now().DescribeTopic(img.Config(metadata.TopicResource, name)), kafka.None, ""
 	case kmsg.ConfigResourceTypeBroker:
-		if name == "" { // settings of all brokers: none is set at run time
-			return nil, kafka.None, ""
+		if name == "" { // what was set at run time for all brokers
+			return h.Config.Now().DescribeAll(), kafka.None, ""
 		}
 		if code, text := h.otherBroker(name, " or empty string,"); code != kafka.None {
 			return nil, code, text
 		}
-		return h.Config.Describe(), kafka.None, ""
+		return h.Config.Now().Describe(), kafka.None, ""
 	case kmsg.ConfigResourceTypeBrokerLogger: // this broker's log has no levels that could be asked for
 		if name == "" {
 			return nil, kafka.InvalidRequest, "Broker id must not be empty"

@@ -53,7 +53,9 @@ type dir struct {
 	env     *commitlog.Env
 	clean   bool
 	offline atomic.Bool
-	mu      struct {
+	// startMoved asks the schedule for a checkpoint: a log start was moved by a client.
+	startMoved atomic.Bool
+	mu         struct {
 		sync.Mutex
 		logs    map[kafka.TopicPartition]*entry
 		deleted []deletion

@@ -64,7 +64,7 @@ func (r *dir) recoverAll(ctx context.Context) error {
 		}
 	}
 	began := time.Now()
-	threads := max(int(r.d.o.Config.NumRecoveryThreadsPerDataDir), 1)
+	threads := max(int(r.d.o.Config.Now().NumRecoveryThreadsPerDataDir), 1)
 	queue := make(chan kafka.TopicPartition)
 	var wg sync.WaitGroup
 	for range threads {
@@ -174,7 +174,7 @@ func (r *dir) schedule() {
 		if retention.due(now) {
 			r.retain(now)
 		}
-		if checkpoint.due(now) {
+		if moved := r.startMoved.Swap(false); checkpoint.due(now) || moved {
 			if err := r.checkpoint(); err != nil {
 				r.failed(err)
 			}
@@ -304,7 +304,7 @@ func (r *dir) retainLog(e entry, now int64) {
 			err = e.log.Roll()
 		}
 		if p, perr := e.log.Producers(); perr == nil {
-			p.Expire(now, int64(r.d.o.Config.ProducerIDExpirationMS))
+			p.Expire(now, int64(r.d.o.Config.Now().ProducerIDExpirationMS))
 		}
 	})
 	if roll && err == nil {

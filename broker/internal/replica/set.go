@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tidemark/tidemark/broker/config"
+	"github.com/tidemark/tidemark/broker/internal/logdir"
 	"github.com/tidemark/tidemark/broker/internal/metadata"
 	"github.com/tidemark/tidemark/broker/internal/partition"
 	"github.com/tidemark/tidemark/core/commitlog"
@@ -235,28 +236,37 @@ func (s *Set) delete(t *topic) {
 
 // configure follows a change of settings: a topic's, or the broker's, which all topics fall back to.
 func (s *Set) configure(img *metadata.Image, c metadata.ConfigChange) {
-	for name, t := range s.topics.Load().byName {
-		if c.Kind == metadata.TopicResource && name != c.Name {
-			continue
+	all := s.topics.Load().byName
+	if c.Kind == metadata.TopicResource {
+		if t := all[c.Name]; t != nil {
+			s.reconfigure(img, t)
 		}
-		cfg := s.settings(img, name)
-		t.cfg.Store(cfg)
-		for i := range t.parts {
-			if p := t.parts[i].p.Load(); p != nil {
-				p.SetConfig(cfg)
-			}
+		return
+	}
+	for _, t := range all {
+		s.reconfigure(img, t)
+	}
+}
+
+func (s *Set) reconfigure(img *metadata.Image, t *topic) {
+	cfg := s.settings(img, t.name)
+	t.cfg.Store(cfg)
+	for i := range t.parts {
+		if p := t.parts[i].p.Load(); p != nil {
+			p.SetConfig(cfg)
 		}
 	}
 }
 
 // settings computes a topic's settings as its partitions need them.
 func (s *Set) settings(img *metadata.Image, name string) *partition.Config {
-	top, err := s.o.Config.Topic(img.Config(metadata.TopicResource, name))
+	cfg := s.o.Config.Now()
+	top, err := cfg.Topic(img.Config(metadata.TopicResource, name))
 	if err != nil {
 		s.o.Logger.Error("topic has wrong settings, the broker's count", "topic", name, "error", err)
-		top = s.o.Config.TopicDefaults()
+		top = cfg.TopicDefaults()
 	}
-	return Settings(&top, s.o.Config)
+	return Settings(&top, cfg)
 }
 
 // Settings translates a topic's effective settings.
@@ -320,6 +330,9 @@ func (s *Set) idle(tp kafka.TopicPartition, sum *commitlog.Summary) {
 	}
 	_, _ = s.partition(t, tp.Partition)
 }
+
+// Folders describes the log folders. It may block on the disks.
+func (s *Set) Folders() []logdir.Folder { return s.o.Dirs.Describe() }
 
 // Open counts the partitions that are in use.
 func (s *Set) Open() (n int) {

@@ -1,0 +1,69 @@
+package api
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/broker/internal/logdir"
+	"github.com/tidemark/tidemark/core/kafka"
+)
+
+// describeLogDirs serves API key 35, versions 1 to 5.
+//
+//   - 2 is flexible
+//   - 3 adds an error for all
+//   - 4 adds the file system's size and room
+//   - 5 says whether a folder is cordoned, which none is here
+//
+// Without topics every log is told. A log that was never used has no folder and is not told.
+func (h *Handlers) describeLogDirs(c *Call, req kmsg.Request) kmsg.Response {
+	r := req.(*kmsg.DescribeLogDirsRequest)
+	reply := c.Later()
+	go func() { // it asks the file systems
+		resp := kmsg.NewPtrDescribeLogDirsResponse()
+		wanted := wantedLogs(r)
+		for _, f := range h.Replicas.Folders() {
+			resp.Dirs = append(resp.Dirs, describeFolder(&f, wanted))
+		}
+		reply(resp)
+	}()
+	return nil
+}
+
+// wantedLogs is what a request asks for; nil for everything.
+func wantedLogs(r *kmsg.DescribeLogDirsRequest) map[kafka.TopicPartition]bool {
+	if r.Topics == nil {
+		return nil
+	}
+	wanted := map[kafka.TopicPartition]bool{}
+	for i := range r.Topics {
+		for _, p := range r.Topics[i].Partitions {
+			wanted[kafka.TopicPartition{Topic: r.Topics[i].Topic, Partition: kafka.Partition(p)}] = true
+		}
+	}
+	return wanted
+}
+
+func describeFolder(f *logdir.Folder, wanted map[kafka.TopicPartition]bool) kmsg.DescribeLogDirsResponseDir {
+	d := kmsg.NewDescribeLogDirsResponseDir()
+	d.Dir, d.TotalBytes, d.UsableBytes = f.Path, f.Total, f.Usable
+	d.Topics = []kmsg.DescribeLogDirsResponseDirTopic{}
+	if f.Offline {
+		d.ErrorCode = int16(kafka.KafkaStorageError)
+		return d
+	}
+	for _, l := range f.Logs {
+		if wanted != nil && !wanted[l.TopicPartition] {
+			continue
+		}
+		if len(d.Topics) == 0 || d.Topics[len(d.Topics)-1].Topic != l.Topic {
+			t := kmsg.NewDescribeLogDirsResponseDirTopic()
+			t.Topic = l.Topic
+			d.Topics = append(d.Topics, t)
+		}
+		t := &d.Topics[len(d.Topics)-1]
+		p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
+		p.Partition, p.Size = int32(l.Partition), l.Bytes
+		t.Partitions = append(t.Partitions, p)
+	}
+	return d
+}

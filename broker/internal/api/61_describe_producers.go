@@ -1,0 +1,51 @@
+package api
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/core/kafka"
+)
+
+// describeProducers serves API key 61, version 0: the producers whose state the leader of a partition keeps.
+func (h *Handlers) describeProducers(c *Call, req kmsg.Request) kmsg.Response {
+	r := req.(*kmsg.DescribeProducersRequest)
+	reply := c.Later()
+	go func() { // it waits for appends under way
+		resp := kmsg.NewPtrDescribeProducersResponse()
+		for i := range r.Topics {
+			t := kmsg.NewDescribeProducersResponseTopic()
+			t.Topic = r.Topics[i].Topic
+			for _, n := range r.Topics[i].Partitions {
+				t.Partitions = append(t.Partitions, h.producersOf(t.Topic, n))
+			}
+			resp.Topics = append(resp.Topics, t)
+		}
+		reply(resp)
+	}()
+	return nil
+}
+
+func (h *Handlers) producersOf(topic string, n int32) kmsg.DescribeProducersResponseTopicPartition {
+	out := kmsg.NewDescribeProducersResponseTopicPartition()
+	out.Partition = n
+	out.ActiveProducers = []kmsg.DescribeProducersResponseTopicPartitionActiveProducer{}
+	fail := func(code kafka.ErrorCode) kmsg.DescribeProducersResponseTopicPartition {
+		out.ErrorCode, out.ErrorMessage = int16(code), kmsg.StringPtr(code.Error())
+		return out
+	}
+	p, code := h.Replicas.ByTopic(topic, kafka.Partition(n))
+	if code != kafka.None {
+		return fail(code)
+	}
+	producers, code := p.ActiveProducers()
+	if code != kafka.None {
+		return fail(code)
+	}
+	for _, s := range producers {
+		a := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
+		a.ProducerID, a.ProducerEpoch, a.LastSequence = int64(s.ID), int32(s.Epoch), s.LastSequence
+		a.LastTimestamp, a.CoordinatorEpoch, a.CurrentTxnStartOffset = s.Timestamp, s.CoordinatorEpoch, int64(s.TxnFirstOffset)
+		out.ActiveProducers = append(out.ActiveProducers, a)
+	}
+	return out
+}
