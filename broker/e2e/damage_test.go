@@ -151,7 +151,7 @@ func TestDamagedFilesAtStart(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, f := range []string{"t-0/notes.txt", "t-0/00000000000000000009.log.swap", "stray.log"} {
+			for _, f := range []string{"t-0/notes.txt", "t-0/00000000000000000009.log.cleaned", "stray.log"} {
 				if err := os.WriteFile(filepath.Join(d, f), []byte("x"), 0o600); err != nil {
 					t.Fatal(err)
 				}
