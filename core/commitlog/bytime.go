@@ -71,6 +71,16 @@ func (l *Log) MaxTimestamp(limit kafka.Offset) (FoundOffset, error) {
 	if err := l.ready(); err != nil {
 		return notFound(), err
 	}
+	for range 3 {
+		found, err := l.maxTimestamp(limit)
+		if !isNotExist(err) {
+			return found, err
+		}
+	}
+	return l.maxTimestamp(limit)
+}
+
+func (l *Log) maxTimestamp(limit kafka.Offset) (FoundOffset, error) {
 	start := l.StartOffset()
 	limit = min(limit, l.EndOffset())
 	l.mu.Lock()
@@ -171,6 +181,9 @@ func (l *Log) findRecord(s *segment, pos int64, start, limit kafka.Offset, fits 
 
 // findInBatch finds the first record of a batch that fits.
 func findInBatch(b record.Batch, start, limit kafka.Offset, fits func(ts int64) bool) (FoundOffset, error) {
+	if b.NumRecords() == 0 {
+		return notFound(), nil // compaction has left the header only
+	}
 	if b.TimestampType() == record.LogAppendTime {
 		// All records have the batch's time.
 		if off := max(b.BaseOffset(), start); off < limit {

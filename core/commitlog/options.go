@@ -37,11 +37,25 @@ type Config struct {
 	FileDeleteDelayMS    int64 // log.segment.delete.delay.ms: how long a removed segment stays as *.deleted
 	ProducerExpirationMS int64 // producer.id.expiration.ms; 0 means 1 day
 	Preallocate          bool  // reserve SegmentBytes when a segment is made
+
+	Compact            bool    // cleanup.policy contains compact
+	DeleteRetentionMS  int64   // delete.retention.ms
+	MinCompactionLagMS int64   // min.compaction.lag.ms; 0: none
+	MaxCompactionLagMS int64   // max.compaction.lag.ms; 0: none
+	MinCleanableRatio  float64 // min.cleanable.dirty.ratio
 }
 
 func (c *Config) segmentBytes() int64 { return orDefault(c.SegmentBytes, 1<<30) }
 
-func (c *Config) segmentMS() int64 { return orDefault(c.SegmentMS, 7*24*3600*1000) }
+// segmentMS is after how long a segment is closed: in time for max.compaction.lag.ms too, since the active one is never
+// cleaned.
+func (c *Config) segmentMS() int64 {
+	ms := orDefault(c.SegmentMS, 7*24*3600*1000)
+	if c.Compact && c.MaxCompactionLagMS > 0 {
+		ms = min(ms, c.MaxCompactionLagMS)
+	}
+	return ms
+}
 
 func (c *Config) segmentIndexBytes() int { return orDefault(c.SegmentIndexBytes, 10<<20) }
 

@@ -42,12 +42,23 @@ func (l *Log) list() (folder, error) {
 	if err != nil {
 		return d, err
 	}
+	var all []string
+	for _, st := range infos {
+		all = append(all, st.Name)
+	}
+	if changed, err := l.finishSwaps(all); err != nil {
+		return d, err
+	} else if changed {
+		if infos, err = l.env.FS.ReadDir(l.Dir()); err != nil {
+			return d, err
+		}
+	}
 	var strays []string
 	indexes := map[string]kafka.Offset{}
 	for _, st := range infos {
 		base, suffix, ok := parseOffsetName(st.Name)
 		switch {
-		case hasSuffix(st.Name, suffixDeleted), hasSuffix(st.Name, suffixTmp), hasSuffix(st.Name, ".cleaned"):
+		case hasSuffix(st.Name, suffixDeleted), hasSuffix(st.Name, suffixTmp):
 			strays = append(strays, st.Name)
 		case !ok:
 		case suffix == kindLog.suffix():

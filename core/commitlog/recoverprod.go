@@ -213,6 +213,16 @@ func (l *Log) AbortedTxns(from, limit kafka.Offset) ([]AbortedTxn, error) {
 	if err := l.ready(); err != nil {
 		return nil, err
 	}
+	for {
+		found, err := l.abortedTxns(from, limit)
+		if !errors.Is(err, errDead) {
+			return found, err
+		}
+		// A segment was deleted or replaced between look-up and read: look again. What replaced it is in the list.
+	}
+}
+
+func (l *Log) abortedTxns(from, limit kafka.Offset) ([]AbortedTxn, error) {
 	l.mu.Lock()
 	segs := l.mu.segs[l.findLocked(from):]
 	l.mu.Unlock()
@@ -245,7 +255,7 @@ func (l *Log) segmentTxns(s *segment, visit func(AbortedTxn) bool) (bool, error)
 	if n > 0 {
 		lease, err := l.acquire(s, kindTxn)
 		if isNotExist(err) && s.files[kindTxn].dead.Load() {
-			return false, nil // deleted meanwhile, so nobody reads its records any more
+			return false, errDead
 		}
 		if err != nil {
 			return false, err

@@ -113,6 +113,11 @@ func (l *Log) retire(s *segment, dueMS int64) error {
 	for k := kindLog; k < kinds; k++ {
 		names = append(names, l.fileName(s.base, k.suffix()))
 	}
+	return l.renameDeleted(names, dueMS)
+}
+
+// renameDeleted renames files to *.deleted; unlinkDue removes them. [work]
+func (l *Log) renameDeleted(names []string, dueMS int64) error {
 	for _, name := range names {
 		err := l.env.FS.Rename(name, name+suffixDeleted)
 		if isNotExist(err) {

@@ -2,6 +2,7 @@ package commitlog
 
 import (
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
 
@@ -48,6 +49,9 @@ func parseOffsetName(name string) (kafka.Offset, string, bool) {
 	n, err := strconv.ParseUint(name[:i], 10, 63)
 	return kafka.Offset(n), name[i:], err == nil
 }
+
+// errDead is the answer of acquire for a segment that has left the log.
+var errDead = fmt.Errorf("the segment has left the log: %w", fs.ErrNotExist)
 
 // segment is one segment of a log. The fields below base are guarded by Log.mu, except that the holder of the append
 // lock, who alone changes them for the active segment, may read them without it.
@@ -133,9 +137,16 @@ func (l *Log) acquire(s *segment, k kind) (*Lease, error) {
 func (l *Log) acquireNew(s *segment, k kind) (*Lease, error) { return l.acquireSlow(s, k, vfs.Create) }
 
 func (l *Log) acquireSlow(s *segment, k kind, flag vfs.Flag) (*Lease, error) {
-	return l.env.Files.acquire(&s.files[k], func() (vfs.File, error) {
+	lease, err := l.env.Files.acquire(&s.files[k], func() (vfs.File, error) {
 		return l.env.FS.OpenFile(l.fileName(s.base, k.suffix()), flag)
 	})
+	if err == nil && s.files[k].dead.Load() {
+		// The segment has left the log, and the name may be another one's by now (see replace). What was opened before
+		// the mark was set is right, but that cannot be told here; the caller looks again.
+		lease.Release()
+		return nil, errDead
+	}
+	return lease, err
 }
 
 // spill writes index entries of s that are in memory only. With all it writes every one, else a file's only once
