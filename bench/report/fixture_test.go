@@ -119,7 +119,7 @@ func (b *bench) write() (page, markdown string) {
 			check(os.Rename(filepath.Join(heavy, "broker.cpu.pprof"), filepath.Join(heavy, "broker.mutex.pprof")))
 		}
 	}
-	check(b.folder.WriteStatus(&store.Status{Schema: 1, State: store.Finished, Started: started, Ended: started.Add(178 * time.Second), Capacity: capacityFound,
+	check(b.folder.WriteStatus(&store.Status{Schema: 1, State: store.Finished, Started: started, Ended: started.Add(178 * time.Second), Seconds: 178, Capacity: capacityFound,
 		RateFixed: b.plan.RateFixed, RunsPlanned: len(b.plan.Runs), Notes: []string{"broker on core 0, load on core 1"}}))
 	return b.report()
 }

@@ -93,8 +93,8 @@ func (p *page) identity() string {
 	parts := []string{p.target, p.host}
 	if s := p.d.Status.Started; !s.IsZero() {
 		when := s.UTC().Format("2 Jan 2006 15:04 UTC")
-		if e := p.d.Status.Ended; e.After(s) {
-			when += ", " + duration(e.Sub(s))
+		if spent := p.d.Status.Seconds; spent > 0 { // not Ended-Started: a resumed run waited in between
+			when += ", " + duration(time.Duration(spent*float64(time.Second)))
 		}
 		parts = append(parts, when)
 	}
