@@ -102,19 +102,20 @@ func consume(t testing.TB, l *Log, committed bool) []seen {
 	if err != nil {
 		t.Fatal(err)
 	}
+	slices.SortFunc(txns, func(a, b AbortedTxn) int { return int(a.First - b.First) }) // as clients do
 	for _, b := range readAll(t, l, l.StartOffset(), l.EndOffset(), 1<<20) {
 		if b.CRC() != b.ComputeCRC() {
 			t.Fatalf("batch at %d has a wrong CRC", b.BaseOffset())
+		}
+		for len(txns) > 0 && txns[0].First <= b.LastOffset() {
+			aborted[txns[0].ProducerID] = true
+			txns = txns[1:]
 		}
 		if b.IsControl() {
 			if c, ok, _ := controlOf(b); ok && c.Kind == record.Abort {
 				delete(aborted, b.ProducerID())
 			}
 			continue
-		}
-		for len(txns) > 0 && txns[0].First <= b.LastOffset() {
-			aborted[txns[0].ProducerID] = true
-			txns = txns[1:]
 		}
 		if committed && b.IsTransactional() && aborted[b.ProducerID()] {
 			continue
