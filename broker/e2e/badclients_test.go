@@ -193,28 +193,34 @@ func TestOneByteAtATime(t *testing.T) {
 	good.roundTrip(t)
 }
 
-// TestHalfOpenAndSilentClients: clients that announce a large frame and send a part, that close one side, or that say
-// nothing, cost little and disturb nobody; a client that closed its sending side still gets its answers.
+// TestHalfOpenAndSilentClients: clients that announce a large frame and send a little of it, or that say nothing, cost
+// little and hold nobody up, also when together they announce much more than there is memory for requests.
 func TestHalfOpenAndSilentClients(t *testing.T) {
-	log := &logText{}
-	b := start(t, proc.Options{Data: t.TempDir(), Stderr: log})
-	good := newBystander(t, b)
-	good.roundTrip(t)
-	before := residentKiB(t, b.PID, "VmRSS")
-	for range 300 { // together they announce 28 GiB
-		w := dial(t, b.Addr)
-		if _, err := w.Write(append(binary.BigEndian.AppendUint32(nil, 100_000_000), 0, 0, 0, 9, 0, 0, 0, 1, 0, 3, 'e')); err != nil {
-			t.Fatal(err)
-		}
+	for _, queued := range []int{256 << 20, 8 << 20} {
+		t.Run(fmt.Sprintf("queued.max.request.bytes=%d", queued), func(t *testing.T) {
+			log := &logText{}
+			b := start(t, proc.Options{Data: t.TempDir(), Stderr: log, Properties: []string{
+				fmt.Sprint("queued.max.request.bytes=", queued), fmt.Sprint("socket.request.max.bytes=", min(queued, 100<<20))}})
+			announced := uint32(min(queued, 100_000_000))
+			good := newBystander(t, b)
+			good.roundTrip(t)
+			before := residentKiB(t, b.PID, "VmRSS")
+			for range 350 {
+				w := dial(t, b.Addr)
+				if _, err := w.Write(append(binary.BigEndian.AppendUint32(nil, announced), 0, 0, 0, 9, 0, 0, 0, 1, 0, 3, 'e')); err != nil {
+					t.Fatal(err)
+				}
+				dial(t, b.Addr)
+			}
+			for range 100 {
+				good.roundTrip(t)
+			}
+			if after := residentKiB(t, b.PID, "VmRSS"); after > before+(64<<10)+queued>>10 {
+				t.Errorf("%d KiB resident before, %d with clients that only announce", before, after)
+			}
+			endsInOrder(t, b, log)
+		})
 	}
-	for range 300 {
-		dial(t, b.Addr)
-	}
-	good.roundTrip(t)
-	if after := residentKiB(t, b.PID, "VmRSS"); after > before+320<<10 {
-		t.Errorf("%d KiB resident before, %d with clients that only announce", before, after)
-	}
-	endsInOrder(t, b, log)
 }
 
 // TestNeverReadingClients: clients that ask for much and never read hold their own answers back and nobody else's; the

@@ -64,6 +64,9 @@ func (b *budget) try(n int64) bool {
 	return false
 }
 
+// low says that more than half is taken.
+func (b *budget) low() bool { return b.free.Load() < b.total/2 }
+
 // give gives n bytes back and wakes who waits.
 func (b *budget) give(n int64) {
 	b.free.Add(n)

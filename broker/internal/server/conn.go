@@ -24,6 +24,7 @@ const (
 	smallFrame = 4 << 10
 	bigFrame   = middleRead - 4 // from here on a frame is read into a buffer of its own
 	firstShare = 2 << 20        // what a big frame gets before its bytes arrive; then four times as much, and so on
+	tightShare = 16 << 10       // what it gets first while memory is short
 	// frontBytes is what is read of a frame to know its size and API key; no request is shorter.
 	frontBytes = 12
 	// maxInFlight bounds the requests of one connection that are not answered yet.
@@ -35,6 +36,8 @@ const (
 	// shareTimeout bounds how long a request waits for its share of queued.max.request.bytes: frames that each hold a
 	// part must not wait for each other for ever.
 	shareTimeout = 20 * time.Second
+	// stallNanos is how long a frame that is not whole may bring nothing while others wait for its memory.
+	stallNanos = int64(5 * time.Second)
 )
 
 // conn is one connection. Its goroutine (run) is started by the server, reads until the socket or the server ends,
@@ -71,9 +74,11 @@ type conn struct {
 	stuck  atomic.Int64 // since when the socket takes nothing; 0: it does
 	held   atomic.Int64 // since when an answer that holds files waits behind an unfinished request; 0: none does
 	gone   atomic.Bool  // close was called
-	last   atomic.Bool  // stopReading was called
-	looked int64        // the value of active for which the sweeper has looked for the stream's end
-	once   sync.Once
+	// partial says that frame holds memory for bytes that the client has still to send.
+	partial atomic.Bool
+	last    atomic.Bool // stopReading was called
+	looked  int64       // the value of active for which the sweeper has looked for the stream's end
+	once    sync.Once
 }
 
 func newConn(s *Server, nc *net.TCPConn, raw syscall.RawConn, listener, host string) *conn {
@@ -329,12 +334,17 @@ func (c *conn) begin() bool {
 	if !c.sizeOK(c.size) || !c.keyOK(c.front[4:], c.size) {
 		return false
 	}
-	share, ok := c.take(int64(min(c.size, firstShare)))
+	first := firstShare
+	if c.s.budget.low() {
+		first = tightShare // what clients only announce must not take from those who send
+	}
+	share, ok := c.take(int64(min(c.size, first)))
 	if !ok {
 		return false
 	}
 	c.share = share
-	c.frame = c.s.o.Pool.Get(min(c.size, firstShare))
+	c.frame = c.s.o.Pool.Get(min(c.size, first))
+	c.partial.Store(true)
 	c.have = copy(c.frame.B, c.front[4:])
 	return true
 }
@@ -353,6 +363,7 @@ func (c *conn) readFrame(fd int) (more, ok bool) {
 	}
 	b, share := c.frame, c.share
 	c.frame, c.share, c.have, c.lastSize = nil, 0, 0, c.size
+	c.partial.Store(false)
 	ok = c.serve(b, b.B, share)
 	c.flush(fd)
 	// The read ended with the frame, so it says nothing about what is behind it.
@@ -362,10 +373,13 @@ func (c *conn) readFrame(fd int) (more, ok bool) {
 // grow gives a big frame a larger buffer, now that the smaller one is full: what a client only announces costs nothing.
 func (c *conn) grow() bool {
 	n := min(c.size, 4*len(c.frame.B))
+	c.partial.Store(false) // it is not the client who waits now
 	share, ok := c.take(int64(n - len(c.frame.B)))
 	if !ok {
 		return false
 	}
+	c.active.Store(clock.Nanos())
+	c.partial.Store(true)
 	c.share += share
 	b := c.s.o.Pool.Get(n)
 	copy(b.B, c.frame.B)

@@ -267,12 +267,15 @@ func (s *Server) sweep() {
 		}
 		now := clock.Nanos()
 		idle := s.o.Config.ConnectionsMaxIdleMS * int64(time.Millisecond)
+		starved := s.budget.waiters.Load() > 0
 		s.mu.Lock()
 		for c := range s.mu.conns {
 			if since := c.stuck.Load(); since != 0 && now-since > sendTimeoutNanos {
 				c.close("took nothing of its answer for 30 s")
 			} else if since := c.held.Load(); since != 0 && now-since > sendTimeoutNanos {
 				c.close("an answer that holds open files waited 30 s behind an unfinished request")
+			} else if starved && c.partial.Load() && now-c.active.Load() > stallNanos {
+				c.close("a part of a request came, and nothing for 5 s while others waited for its memory (queued.max.request.bytes)")
 			} else if idle > 0 && now-c.active.Load() > idle && c.quiet() {
 				c.close("")
 			} else {
