@@ -101,6 +101,10 @@ func (pc *produceCall) append(topic *wire.ProduceTopic, i int, policy *record.Po
 		pc.fail(i, codeOf(err), err.Error())
 		return
 	}
+	if info.Transactional { // nobody would ever end it, and read_committed would wait behind it for good
+		pc.fail(i, kafka.TransactionalIdAuthorizationFailed, noTransactions)
+		return
+	}
 	a := &pc.parts[i]
 	a.pc, a.i = pc, i
 	a.Batch, a.Buf, a.Info, a.Acks, a.Done = record.Batch(in.Records), c.Frame, info, pc.req.Acks, a

@@ -12,6 +12,9 @@ const (
 	transactionKeyType = 1
 )
 
+// noTransactions is what goes with TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+const noTransactions = "transactions are not served by this broker"
+
 // findCoordinator serves FindCoordinator 0 to 6.
 //
 //   - 1 adds the kind of key
@@ -56,7 +59,7 @@ func (h *Handlers) coordinatorOf(keyType int8, key, listener string, ensured err
 		return found
 	}
 	if keyType == transactionKeyType { // in a way that no client tries again
-		return fail(kafka.TransactionalIdAuthorizationFailed, "transactions are not served by this broker")
+		return fail(kafka.TransactionalIdAuthorizationFailed, noTransactions)
 	}
 	if keyType != groupKeyType {
 		return fail(kafka.InvalidRequest, "only coordinators of groups (key type 0) are served here")
