@@ -106,6 +106,7 @@ type Broker struct {
 	MetadataLogSegmentBytes                   int32 `property:"metadata.log.segment.bytes"`
 
 	SocketTransfer                 string `property:"socket.transfer"`                    // auto, sendfile, splice or copy
+	TidemarkFsync                  string `property:"tidemark.fsync"`                     // kafka or batch, BROKER 6
 	TidemarkMaxControlRequestBytes int32  `property:"tidemark.max.control.request.bytes"` // BROKER 4
 	TidemarkTailBytes              int64  `property:"tidemark.tail.bytes"`                // all tail rings together
 
@@ -145,6 +146,7 @@ type Topic struct {
 	SegmentIndexBytes           int32    `property:"segment.index.bytes"`
 	SegmentJitterMS             int64    `property:"segment.jitter.ms"`
 	SegmentMS                   int64    `property:"segment.ms"`
+	TidemarkFsync               string   `property:"tidemark.fsync"` // kafka or batch
 	UncleanLeaderElectionEnable bool     `property:"unclean.leader.election.enable"`
 }
 

@@ -161,6 +161,8 @@ var brokerTable = []Definition{
 		Doc: "Size at which a file of the metadata log is closed and the next one begun."},
 	{Name: "socket.transfer", Type: String, Default: "auto", Valid: "[auto, sendfile, splice, copy]",
 		Doc: "How stored records get from the page cache to a connection."},
+	{Name: "tidemark.fsync", Type: String, Default: "kafka", Valid: "[kafka, batch]", Dynamic: true,
+		Doc: "What an acknowledgement means for the disk: kafka (page cache, and flush.messages, flush.ms) or batch (flushed; records are shown to nobody before)."},
 	{Name: "tidemark.max.control.request.bytes", Type: Int, Default: "4194304", Valid: "[65536,...]",
 		Doc: "Largest request other than Produce and Fetch."},
 	{Name: "tidemark.tail.bytes", Type: Long, Default: "67108864", Valid: "[0,...]",

@@ -2,7 +2,7 @@ package config
 
 //tidy:table
 
-// topicTable is Kafka 4.4's topic properties, each with the broker property that a topic falls back to.
+// topicTable is Kafka 4.4's topic properties and tidemark.fsync, each with the broker property that a topic falls back to.
 var topicTable = []Definition{
 	{Name: "cleanup.policy", Type: List, Default: "delete", Valid: "[compact, delete]", Dynamic: true, Synonyms: []string{"log.cleanup.policy"},
 		Doc: "What becomes of old segments: delete, compact, both, or, when empty, nothing."},
@@ -76,6 +76,8 @@ var topicTable = []Definition{
 		Doc: "Most that is taken at random off the rolling age."},
 	{Name: "segment.ms", Type: Long, Default: "604800000", Valid: "[1,...]", Dynamic: true, Synonyms: []string{"log.roll.ms"},
 		Doc: "Age at which a log file is closed even if it is not full."},
+	{Name: "tidemark.fsync", Type: String, Default: "kafka", Valid: "[kafka, batch]", Dynamic: true, Synonyms: []string{"tidemark.fsync"},
+		Doc: "What an acknowledgement means for the disk: kafka (page cache, and flush.messages, flush.ms) or batch (flushed; records are shown to nobody before)."},
 	{Name: "unclean.leader.election.enable", Type: Boolean, Default: "false", Dynamic: true, Synonyms: []string{"unclean.leader.election.enable"},
 		Doc: "Whether a replica that is not in sync may lead when no other is left; records can be lost."},
 }

@@ -18,6 +18,9 @@ func (l *Log) Flush() (kafka.Offset, error) {
 	}
 	l.work.Lock()
 	defer l.work.Unlock()
+	if l.state.Load() == stateClosed {
+		return l.FlushedOffset(), ErrClosed
+	}
 	end := l.EndOffset()
 	return end, l.sync(kindLog, end)
 }
@@ -102,22 +105,12 @@ func (l *Log) spillAll() error {
 
 // writeMeta writes leader epochs and snapshots that are in memory only, durably. [work]
 func (l *Log) writeMeta() error {
+	if err := l.writeEpochs(); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	snaps := l.mu.snaps
-	var epochs []byte
-	if l.mu.epochs.dirty {
-		epochs = appendEpochs(nil, l.mu.epochs.list)
-		l.mu.epochs.dirty = false
-	}
 	l.mu.Unlock()
-	if epochs != nil {
-		if err := vfs.ReplaceFile(l.env.FS, l.Dir()+"/"+epochsFile, epochs, true); err != nil {
-			l.mu.Lock()
-			l.mu.epochs.dirty = true
-			l.mu.Unlock()
-			return err
-		}
-	}
 	for _, s := range snaps {
 		if err := vfs.ReplaceFile(l.env.FS, l.fileName(s.offset, suffixSnapshot), s.data, true); err != nil {
 			return err
@@ -127,6 +120,27 @@ func (l *Log) writeMeta() error {
 	l.mu.snaps = append([]pendingSnapshot(nil), l.mu.snaps[len(snaps):]...)
 	l.mu.Unlock()
 	return nil
+}
+
+// writeEpochs writes the leader epochs, durably, when they differ from the file. [work]
+func (l *Log) writeEpochs() error {
+	l.mu.Lock()
+	var epochs []byte
+	if l.mu.epochs.dirty {
+		epochs = appendEpochs(nil, l.mu.epochs.list)
+		l.mu.epochs.dirty = false
+	}
+	l.mu.Unlock()
+	if epochs == nil {
+		return nil
+	}
+	err := vfs.ReplaceFile(l.env.FS, l.Dir()+"/"+epochsFile, epochs, true)
+	if err != nil {
+		l.mu.Lock()
+		l.mu.epochs.dirty = true
+		l.mu.Unlock()
+	}
+	return err
 }
 
 // sync makes one kind of file durable in every segment where it has been written, and new folder entries. With
@@ -238,6 +252,9 @@ func (l *Log) Close() error {
 	}
 	l.mu.Unlock()
 	_, err := l.checkpoint(end)
+	if m := l.mu.mark; err == nil && m != nil && m.file >= 0 && m.file != end && !l.needsSnapshot(m.file) {
+		err = l.removeName(offsetName(m.file) + suffixSnapshot)
+	}
 	if l.Config().Preallocate && err == nil {
 		err = l.trim(l.cur)
 	}

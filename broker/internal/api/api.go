@@ -59,7 +59,7 @@ type Handlers struct {
 	apiKeys    []kmsg.ApiVersionsResponseApiKey
 	codecs     *compress.Codecs
 	workers    *workers
-	cold       *workers
+	cold       [maxFolders]*workers // readers of cold pages, by log folder: one that hangs stops only its own
 	produces   sync.Pool // *produceCall
 	fetches    sync.Pool // *fetchCall
 }
@@ -71,18 +71,26 @@ func New(d Deps) *Handlers {
 		h.rows[r.key] = &r
 	}
 	h.workers = newWorkers(runtime.GOMAXPROCS(0), (*fetchCall).run)
-	h.cold = newWorkers(coldReaders, func(f *fetchCall) { f.warm(); f.answer() })
+	for i := range h.cold {
+		h.cold[i] = newWorkers(coldReaders, func(f *fetchCall) { f.warm(i); f.answer() })
+	}
 	return h
 }
 
 // Close stops the workers. No connection may be open.
 func (h *Handlers) Close() {
 	h.workers.close()
-	h.cold.close()
+	for _, w := range h.cold {
+		w.close()
+	}
 }
 
-// coldReaders bounds the fetches that read from disk at once.
-const coldReaders = 16
+const (
+	// coldReaders bounds the fetches that read from the disk of one log folder at once.
+	coldReaders = 16
+	// maxFolders is how many log folders have readers of their own; with more they share.
+	maxFolders = 16
+)
 
 // Image is the newest committed image of the cluster.
 func (h *Handlers) Image() *metadata.Image { return h.Meta.Image() }

@@ -45,6 +45,7 @@ type Dirs struct {
 // dir is one log folder. Its schedule goroutine is started by Dirs.Start and ends in Close; it may block on files.
 type dir struct {
 	d       *Dirs
+	number  int // of the folder, in the order of log.dirs
 	path    string
 	id      string // directory.id
 	cluster string // of meta.properties, "" without it
@@ -55,10 +56,13 @@ type dir struct {
 	offline atomic.Bool
 	// startMoved asks the schedule for a checkpoint: a log start was moved by a client.
 	startMoved atomic.Bool
+	full       atomic.Bool // takes no records: full.go
+	flush      flusher
 	mu         struct {
 		sync.Mutex
 		logs    map[kafka.TopicPartition]*entry
 		deleted []deletion
+		gone    map[*commitlog.Log]struct{} // deleted, and not yet closed
 		work    []work
 	}
 	wake chan struct{}
@@ -93,6 +97,8 @@ type Owner interface {
 	Exclusive(fn func())
 	HighWatermark() kafka.Offset
 	LogStartMoved()
+	// Flushed says that the log's flushed end may have moved.
+	Flushed()
 	// Fail says that the folder has gone offline.
 	Fail()
 }
@@ -100,14 +106,18 @@ type Owner interface {
 // Log is an open log and its folder.
 type Log struct {
 	*commitlog.Log
-	tp  kafka.TopicPartition
-	dir *dir
+	tp     kafka.TopicPartition
+	dir    *dir
+	queued atomic.Bool // for the flusher's next round
 }
 
 func open(o Options) (*Dirs, error) {
 	d := &Dirs{o: o}
-	for _, p := range o.Dirs {
+	for i, p := range o.Dirs {
 		r, err := d.openDir(p)
+		if r != nil {
+			r.number = i
+		}
 		if err != nil {
 			for _, other := range d.dirs {
 				_ = other.lock.Close()
@@ -132,7 +142,8 @@ func (d *Dirs) openDir(p string) (*dir, error) {
 	gated := vfs.Gated(d.o.FS, vfs.NewGate(vfs.GateLimit))
 	r := &dir{d: d, path: p, fs: gated, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	r.mu.logs = map[kafka.TopicPartition]*entry{}
-	if err := r.fs.MkdirAll(p); err != nil {
+	r.mu.gone = map[*commitlog.Log]struct{}{}
+	if err := r.makeFolder(p); err != nil {
 		return nil, fmt.Errorf("log folder %s: %w", p, err)
 	}
 	lock, err := r.fs.Lock(path.Join(p, lockFile))
@@ -157,10 +168,7 @@ func (r *dir) later(l *commitlog.Log, run func() error) {
 	r.mu.Lock()
 	r.mu.work = append(r.mu.work, work{l, run})
 	r.mu.Unlock()
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	r.poke()
 }
 
 // Open gives the log of a partition: the one that is there, or a new one in the folder that holds the fewest. A log of
@@ -211,6 +219,9 @@ func (l *Log) Attach(o Owner) {
 	}
 }
 
+// Folder is the number of the log folder, in the order of log.dirs.
+func (l *Log) Folder() int { return l.dir.number }
+
 // Failed judges an error that a log answered: a failed disk takes the folder offline, a full one does not.
 func (l *Log) Failed(err error) { l.dir.failed(err) }
 
@@ -229,6 +240,7 @@ func (d *Dirs) find(tp kafka.TopicPartition) (*dir, *entry) {
 	return nil, nil
 }
 
+// emptiest picks the folder for a new log: the one with the fewest, one without room only when there is no other.
 func (d *Dirs) emptiest() (best *dir) {
 	n := 0
 	for _, r := range d.dirs {
@@ -238,6 +250,9 @@ func (d *Dirs) emptiest() (best *dir) {
 		r.mu.Lock()
 		have := len(r.mu.logs)
 		r.mu.Unlock()
+		if r.full.Load() {
+			have += fullPenalty
+		}
 		if best == nil || have < n {
 			best, n = r, have
 		}
@@ -245,11 +260,19 @@ func (d *Dirs) emptiest() (best *dir) {
 	return best
 }
 
+// fullPenalty makes a full folder the last choice for a new log.
+const fullPenalty = 1 << 40
+
 // Delete renames a partition's folder, whose partition has been closed; it is removed after delayMS.
 func (d *Dirs) Delete(tp kafka.TopicPartition, id kafka.TopicID, delayMS int64) error {
 	r, e := d.find(tp)
 	if r == nil {
 		return nil // never used
+	}
+	if e.log != nil {
+		r.mu.Lock()
+		r.mu.gone[e.log] = struct{}{}
+		r.mu.Unlock()
 	}
 	to := path.Join(r.path, fmt.Sprintf("%s.%x%s", tp, id[:], deleteSuffix))
 	if err := r.fs.Rename(path.Join(r.path, tp.String()), to); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -371,6 +394,11 @@ func (d *Dirs) recover(ctx context.Context) error {
 
 func (d *Dirs) start() {
 	for _, r := range d.dirs {
+		if err := r.keepRoom(); isFull(err) {
+			r.noRoom(err)
+		} else if err != nil {
+			d.o.Logger.Warn("no room can be kept back for checkpoints on a full disk", "folder", r.path, "error", err)
+		}
 		r.done = make(chan struct{})
 		go r.schedule()
 	}

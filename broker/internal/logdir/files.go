@@ -13,6 +13,20 @@ import (
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
+// makeFolder makes a folder and its missing parents, durably: what is synced in a folder is lost with the folder's own entry.
+func (r *dir) makeFolder(name string) error {
+	if _, err := r.fs.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := path.Dir(name)
+	if parent != name {
+		if err := r.makeFolder(parent); err != nil {
+			return err
+		}
+	}
+	return errors.Join(r.fs.MkdirAll(name), r.fs.SyncDir(parent))
+}
+
 // readFile reads a small file whole; nil and no error when it is not there.
 func (r *dir) readFile(name string) ([]byte, error) {
 	f, err := r.fs.Open(path.Join(r.path, name))

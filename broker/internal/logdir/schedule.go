@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -106,12 +107,13 @@ func (r *dir) recoverLog(tp kafka.TopicPartition, start, recovery kafka.Offset) 
 	r.mu.Unlock()
 }
 
-// failed judges an error of a file call. A full disk is no failed disk: the append was cut back, and the next one tries
-// again. Every other error of the device takes the folder offline; it is never tried again.
+// failed judges an error of a file call. A full disk is no failed disk (full.go), unless an fsync says so. Every other error
+// of the device takes the folder offline; it is never tried again.
 func (r *dir) failed(err error) {
 	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		r.d.o.Logger.Error("log folder is full", "folder", r.path, "error", err)
+	case errors.Is(err, commitlog.ErrFlush):
+	case isFull(err):
+		r.noRoom(err)
 		return
 	case errors.Is(err, commitlog.ErrClosed), errors.Is(err, commitlog.ErrCorrupt):
 		r.d.o.Logger.Error("log error", "folder", r.path, "error", err)
@@ -169,6 +171,7 @@ func (r *dir) schedule() {
 			continue
 		}
 		now := r.d.o.NowMS()
+		r.checkRoom()
 		r.remove(now, false)
 		r.flushDue(now)
 		if retention.due(now) {
@@ -212,8 +215,8 @@ func (r *dir) doWork() {
 			if r.offline.Load() {
 				continue
 			}
-			if err := w.run(); err != nil && !errors.Is(err, commitlog.ErrClosed) {
-				r.fail(err)
+			if err := w.run(); err != nil && !errors.Is(err, commitlog.ErrClosed) && !r.isGone(w.log) {
+				r.failed(err)
 			}
 		}
 	}
@@ -236,6 +239,9 @@ func (r *dir) remove(now int64, all bool) {
 	for _, d := range due {
 		if d.log != nil {
 			d.log.Abandon()
+			r.mu.Lock()
+			delete(r.mu.gone, d.log)
+			r.mu.Unlock()
 		}
 		if err := r.fs.RemoveAll(d.path); err != nil {
 			r.d.o.Logger.Warn("deleted log cannot be removed", "folder", d.path, "error", err)
@@ -250,7 +256,7 @@ func (r *dir) flushDue(now int64) {
 		if !ok || e.log == nil || e.log.FlushedOffset() >= e.log.EndOffset() {
 			continue
 		}
-		if _, err := e.log.Flush(); err != nil && !errors.Is(err, commitlog.ErrClosed) {
+		if _, err := e.log.Flush(); err != nil && !errors.Is(err, commitlog.ErrClosed) && !r.isGone(e.log) {
 			r.fail(err)
 			return
 		}
@@ -330,29 +336,56 @@ func (r *dir) close() error {
 	if r.done != nil {
 		<-r.done
 	}
+	r.flushed()
 	defer func() { _ = r.lock.Close() }()
 	if r.offline.Load() {
 		return nil
 	}
 	r.remove(0, true)
-	var list []manifestEntry
-	for _, tp := range r.sorted() {
-		e, _ := r.entry(tp)
-		if e.log != nil {
-			if err := e.log.Close(); err != nil {
-				return fmt.Errorf("close log %s: %w", e.log.Dir(), err)
-			}
-			e.summary = e.log.Summary()
-		}
-		if e.summary == nil {
-			// It could not be recovered: without the clean mark the next start tries all again.
-			return r.checkpoint()
-		}
-		list = append(list, manifestEntry{tp, e.summary})
+	if r.full.Load() {
+		_ = r.removeFile(reserveFile) // what is written now is what it was kept for
+	}
+	list, whole, err := r.closeLogs()
+	if err != nil {
+		return err
+	}
+	if !whole {
+		// One could not be recovered: without the clean mark the next start tries all again.
+		return r.checkpoint()
 	}
 	r.doWork()
 	if err := errors.Join(r.checkpoint(), r.writeFile(manifestFile, appendManifest(nil, list))); err != nil {
 		return err
 	}
 	return r.writeFile(cleanFile, []byte(`{"version":0,"brokerEpoch":-1}`))
+}
+
+// closeLogs closes every log, several at once, since each costs a few fsyncs. whole is false when one has no summary.
+func (r *dir) closeLogs() (list []manifestEntry, whole bool, err error) {
+	order := r.sorted()
+	summaries, errs := make([]*commitlog.Summary, len(order)), make([]error, len(order))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(len(order), flushWidth) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(order)); i = next.Add(1) - 1 {
+				e, _ := r.entry(order[i])
+				if summaries[i] = e.summary; e.log == nil {
+					continue
+				}
+				if err := e.log.Close(); err != nil {
+					errs[i] = fmt.Errorf("close log %s: %w", e.log.Dir(), err)
+					continue
+				}
+				summaries[i] = e.log.Summary()
+			}
+		})
+	}
+	wg.Wait()
+	whole = true
+	for i, tp := range order {
+		whole = whole && summaries[i] != nil
+		list = append(list, manifestEntry{tp, summaries[i]})
+	}
+	return list, whole, errors.Join(errs...)
 }

@@ -32,7 +32,7 @@ type Append struct {
 	Batch record.Batch     // exactly one validated batch; offsets and epoch are patched in place
 	Buf   *buf.Buf         // that holds Batch, for the tail ring to retain; nil: the ring copies
 	Info  record.Validated // what Validate found; only Info.MaxTimestamp counts here
-	Acks  int16            // 1, or -1: done when the high watermark has passed the batch
+	Acks  int16            // 0 and 1: done when written; -1: when the high watermark has passed the batch
 	Done  Completion       // not called when Append returns false
 	// Result counts once Append has returned false, or Done was called.
 	Result Result
@@ -135,10 +135,10 @@ func (p *Partition) serve() {
 	done.run()
 }
 
-// write appends a chain by one write. own is completed by its caller, all others through done; the answer says whether
-// own has to wait for the high watermark. After mu is released an append that waits may be done and used again by
+// write appends a chain by one write. mine is completed by its caller, all others through done; the answer says whether
+// it has to wait, for the high watermark or the disk. After mu is released an append that waits may be done and used again by
 // others, so that nothing touches it any more.
-func (p *Partition) write(chain, own *Append, done *completions) (pending bool) {
+func (p *Partition) write(chain, mine *Append, done *completions) (pending bool) {
 	batches, bytes := p.prepare(chain)
 	var code kafka.ErrorCode
 	if len(batches) > 0 {
@@ -151,16 +151,21 @@ func (p *Partition) write(chain, own *Append, done *completions) (pending bool) 
 	clear(batches)
 	start := p.o.Log.StartOffset()
 
+	batch := p.cfg.Load().FsyncBatch
 	p.mu.Lock()
 	if code == kafka.None && len(batches) > 0 {
 		p.o.Log.Publish()
 		p.mu.appended += bytes
-		if len(p.mu.isr) > 1 {
+		if len(p.mu.isr) > 1 || batch {
 			p.mu.marks = append(p.mu.marks, mark{p.o.Log.EndOffset(), p.mu.appended})
 		}
 		p.advanceLocked(done)
 	}
-	hw := kafka.Offset(p.hw.Load())
+	if p.offline.Load() {
+		// The folder has failed meanwhile, and Fail has answered those that waited then: nobody would answer these.
+		code = kafka.KafkaStorageError
+	}
+	hw, own := kafka.Offset(p.hw.Load()), p.ownEndLocked()
 	for a := chain; a != nil; {
 		next := a.next
 		a.next = nil
@@ -171,14 +176,21 @@ func (p *Partition) write(chain, own *Append, done *completions) (pending bool) 
 		switch {
 		case a.Result.Err == kafka.None && a.Acks == -1 && a.last >= hw:
 			p.mu.pending = append(p.mu.pending, a)
-			pending = pending || a == own
-		case a != own:
+			pending = pending || a == mine
+		case a.Result.Err == kafka.None && a.Acks == 1 && batch && a.last >= own:
+			p.mu.unsafe = append(p.mu.unsafe, a)
+			pending = pending || a == mine
+		case a != mine:
 			done.add(a)
 		}
 		a = next
 	}
 	p.mu.Unlock()
-	if len(batches) > 0 && code == kafka.None {
+	switch {
+	case len(batches) == 0 || code != kafka.None:
+	case batch:
+		p.o.FlushSoon()
+	default:
 		p.flush()
 	}
 	return pending
@@ -208,6 +220,9 @@ func (p *Partition) prepare(chain *Append) (batches []commitlog.AppendBatch, byt
 			continue
 		case epoch == notLeader:
 			a.fail(kafka.NotLeaderForPartition, "")
+			continue
+		case p.o.Full != nil && p.o.Full.Load():
+			a.fail(kafka.KafkaStorageError, "the log folder is full")
 			continue
 		case a.Acks == -1 && p.InSync() < cfg.MinInsyncReplicas:
 			a.fail(kafka.NotEnoughReplicas, "")

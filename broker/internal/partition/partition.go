@@ -39,7 +39,8 @@ type Config struct {
 	MinInsyncReplicas int
 	FlushMessages     int64 // flush.messages: unflushed records that make the next append flush
 	FlushMS           int64
-	MaxDecompressed   int // max.decompressed.message.bytes, 0: record's default
+	FsyncBatch        bool // tidemark.fsync=batch: what is not flushed is neither acknowledged nor shown
+	MaxDecompressed   int  // max.decompressed.message.bytes, 0: record's default
 	Log               *commitlog.Config
 }
 
@@ -78,6 +79,11 @@ type Options struct {
 	Failed func(err error)
 	// FlushFailed is told of a failed fsync, which is always a failed disk.
 	FlushFailed func(err error)
+	// FlushSoon asks for the log to be flushed by the log folder's next round, after which Flushed is called. It does not
+	// block. Config.FsyncBatch needs it.
+	FlushSoon func()
+	// Full is set while the log folder takes no records for want of room; nil: never.
+	Full *atomic.Bool
 }
 
 // notLeader is the role of a partition that takes no appends.
@@ -100,6 +106,7 @@ type Partition struct {
 		ends     map[kafka.BrokerID]kafka.Offset // of the other replicas, as their fetches told
 		waiters  *Waiter
 		pending  []*Append // acks=-1 behind the high watermark, by offset
+		unsafe   []*Append // acks=1 behind the flushed end (FsyncBatch), by offset
 		epochAt  kafka.Offset
 		appended int64  // bytes ever appended
 		marks    []mark // where appends ended that lie past the high watermark
@@ -152,8 +159,11 @@ func (p *Partition) Config() *Config { return p.cfg.Load() }
 
 // SetConfig swaps the settings, the log's too.
 func (p *Partition) SetConfig(c *Config) {
-	p.cfg.Store(c)
+	old := p.cfg.Swap(c)
 	p.o.Log.SetConfig(c.Log)
+	if old.FsyncBatch && !c.FsyncBatch {
+		p.Flushed() // nobody waits for the disk any more
+	}
 }
 
 // FlushMS is the topic's flush.ms.
@@ -206,6 +216,9 @@ func (p *Partition) BecomeLeader(epoch kafka.LeaderEpoch, isr []kafka.BrokerID) 
 		p.advanceLocked(&done)
 		p.mu.Unlock()
 		done.run()
+		if p.cfg.Load().FsyncBatch && p.o.Log.FlushedOffset() < end {
+			p.o.FlushSoon() // found at the start, after a kill
+		}
 	})
 }
 
@@ -268,13 +281,38 @@ func (p *Partition) changedLocked(done *completions, code kafka.ErrorCode) {
 		a.Result = Result{Err: code, Base: kafka.NoOffset, LogStart: kafka.NoOffset, LogAppendTime: -1}
 		done.add(a)
 	}
-	p.mu.pending = nil
+	for _, a := range p.mu.unsafe {
+		a.Result = Result{Err: code, Base: kafka.NoOffset, LogStart: kafka.NoOffset, LogAppendTime: -1}
+		done.add(a)
+	}
+	p.mu.pending, p.mu.unsafe = nil, nil
 	p.fireAllLocked(done)
+}
+
+// Flushed says that the log's flushed end may have moved.
+func (p *Partition) Flushed() {
+	var done completions
+	p.mu.Lock()
+	if p.role.Load() != notLeader && !p.offline.Load() {
+		p.advanceLocked(&done)
+	}
+	p.mu.Unlock()
+	done.run()
+}
+
+// ownEndLocked is the end of what this replica has, as far as acknowledgements and readers go.
+func (p *Partition) ownEndLocked() kafka.Offset {
+	end := p.o.Log.EndOffset()
+	if p.cfg.Load().FsyncBatch {
+		end = min(end, p.o.Log.FlushedOffset())
+	}
+	return end
 }
 
 // advanceLocked moves the high watermark to the lowest end over the ISR, and the last stable offset with it.
 func (p *Partition) advanceLocked(done *completions) {
-	hw := p.o.Log.EndOffset()
+	own := p.ownEndLocked()
+	hw := own
 	for _, id := range p.mu.isr {
 		if id != p.o.Self {
 			hw = min(hw, p.mu.ends[id])
@@ -295,13 +333,9 @@ func (p *Partition) advanceLocked(done *completions) {
 	if gained > 0 || lso != oldLSO {
 		p.countLocked(done, gained, lso == hw, lso != oldLSO)
 	}
-	n := 0
-	for n < len(p.mu.pending) && p.mu.pending[n].last < hw {
-		done.add(p.mu.pending[n])
-		n++
-	}
-	if n > 0 {
-		p.mu.pending = slices.Delete(p.mu.pending, 0, n)
+	p.mu.pending = done.before(p.mu.pending, hw)
+	if len(p.mu.unsafe) > 0 {
+		p.mu.unsafe = done.before(p.mu.unsafe, own)
 	}
 }
 

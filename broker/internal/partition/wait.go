@@ -1,6 +1,11 @@
 package partition
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/tidemark/tidemark/core/kafka"
+)
 
 // Ready is told when a fetch has enough bytes, or must look again because a partition's leadership, log start or
 // existence changed. It is called without locks, once for each arming of the Wait, on the goroutine that caused it.
@@ -122,6 +127,19 @@ func (c *completions) add(a *Append) {
 		c.last.next = a
 	}
 	c.last = a
+}
+
+// before collects the appends of a list that end below an offset and gives what is left of it.
+func (c *completions) before(list []*Append, end kafka.Offset) []*Append {
+	n := 0
+	for n < len(list) && list[n].last < end {
+		c.add(list[n])
+		n++
+	}
+	if n > 0 {
+		list = slices.Delete(list, 0, n)
+	}
+	return list
 }
 
 func (c *completions) wake(w *Wait) {

@@ -104,8 +104,8 @@ func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.Err
 		s.o.Logger.Error("partition cannot be opened", "partition", tp.String(), "error", err)
 		return nil, kafka.KafkaStorageError
 	}
-	p, err := partition.New(partition.Options{Topic: t.name, ID: t.id, Number: n, Self: s.o.NodeID, Log: l, Config: cfg, Failed: l.Failed,
-		FlushFailed: l.FlushFailed})
+	p, err := partition.New(partition.Options{Topic: t.name, ID: t.id, Number: n, Self: s.o.NodeID, Folder: l.Folder(), Log: l,
+		Config: cfg, Failed: l.Failed, FlushFailed: l.FlushFailed, FlushSoon: l.FlushSoon, Full: l.Full()})
 	if err != nil {
 		l.Failed(err)
 		s.o.Logger.Error("partition cannot be opened", "partition", tp.String(), "error", err)
@@ -282,6 +282,7 @@ func Settings(t *config.Topic, b *config.Broker) *partition.Config {
 		MaxDecompressed:   int(t.MaxDecompressedMessageBytes),
 		FlushMessages:     t.FlushMessages,
 		FlushMS:           t.FlushMS,
+		FsyncBatch:        t.TidemarkFsync == "batch",
 		Log: &commitlog.Config{
 			SegmentBytes:         int64(t.SegmentBytes),
 			SegmentMS:            t.SegmentMS,

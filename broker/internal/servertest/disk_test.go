@@ -1,10 +1,14 @@
 package servertest
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -35,8 +39,39 @@ func faultyNode(t *testing.T, hang chan struct{}) (*node, *atomic.Pointer[error]
 	return startWith(t, cfg, fs), &fault
 }
 
-func TestAFullDiskIsAnErrorUntilThereIsRoom(t *testing.T) {
-	n, fault := faultyNode(t, nil)
+// disk is a file system whose free room and faults a test sets.
+type disk struct {
+	*vfstest.Faulty
+	free  atomic.Int64
+	fault atomic.Pointer[func(vfstest.Op) error]
+}
+
+func newDisk() *disk {
+	d := &disk{}
+	d.free.Store(1 << 40)
+	d.Faulty = &vfstest.Faulty{FS: vfs.OS{}, Hook: func(op vfstest.Op) error {
+		if f := d.fault.Load(); f != nil {
+			return (*f)(op)
+		}
+		return nil
+	}}
+	return d
+}
+
+func (d *disk) FreeBytes(string) (int64, error) { return d.free.Load(), nil }
+
+func (d *disk) fail(f func(op vfstest.Op) error) { d.fault.Store(&f) }
+
+func diskNode(t *testing.T, d *disk, settings ...string) *node {
+	t.Helper()
+	cfg, _, err := config.Load("", append([]string{"log.dirs=" + t.TempDir(), "node.id=0"}, settings...))
+	must(t, err)
+	return startWith(t, cfg, d)
+}
+
+func TestAFullDiskTakesNothingUntilThereIsRoom(t *testing.T) {
+	d := newDisk()
+	n := diskNode(t, d)
 	id := n.topic("t", 1)
 	c := n.dial()
 	put := func() kmsg.ProduceResponseTopicPartition {
@@ -45,17 +80,93 @@ func TestAFullDiskIsAnErrorUntilThereIsRoom(t *testing.T) {
 	if p := put(); p.ErrorCode != 0 {
 		t.Fatalf("%+v", p)
 	}
-	var full error = syscall.ENOSPC
-	fault.Store(&full)
+	reserve := filepath.Join(n.cfg.LogDirs[0], ".tidemark-reserve")
+	if _, err := os.Stat(reserve); err != nil {
+		t.Error(err)
+	}
+	d.free.Store(30 << 20)
+	d.fail(func(op vfstest.Op) error {
+		if op.Kind == "write" && strings.HasSuffix(op.Name, ".log") {
+			return vfstest.ShortWrite{N: 10, Err: syscall.ENOSPC}
+		}
+		return nil
+	})
+	if p := put(); kafka.ErrorCode(p.ErrorCode) != kafka.KafkaStorageError {
+		t.Fatalf("%+v", p)
+	}
+	d.fault.Store(nil)
+	// A little room is none: it would be gone at once, and the next start needs some.
+	eventually(t, "the room kept back is given up", func() bool {
+		_, err := os.Stat(reserve)
+		return errors.Is(err, os.ErrNotExist)
+	})
 	if p := put(); kafka.ErrorCode(p.ErrorCode) != kafka.KafkaStorageError {
 		t.Fatalf("%+v", p)
 	}
 	if p := fetched(t, c.do(fetchRequest(12, "t", id, map[int32]int64{0: 0})), 0); p.ErrorCode != 0 || p.HighWatermark != 1 {
 		t.Fatalf("reads go on: %+v", p)
 	}
-	fault.Store(nil)
-	if p := put(); p.ErrorCode != 0 || p.BaseOffset != 1 {
-		t.Fatalf("there is room again: %+v", p)
+	d.free.Store(100 << 20)
+	var p kmsg.ProduceResponseTopicPartition
+	eventually(t, "it takes records again", func() bool { p = put(); return p.ErrorCode == 0 })
+	if p.BaseOffset != 1 {
+		t.Fatalf("part of what was refused is there: %+v", p)
+	}
+	if _, err := os.Stat(reserve); err != nil {
+		t.Error(err)
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// A failed fsync is never repeated, whatever its cause: the folder goes offline, and what waits for it is refused.
+func TestAFailedFsyncTakesItsFolderOffline(t *testing.T) {
+	for _, cause := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
+		d := newDisk()
+		n := diskNode(t, d, "tidemark.fsync=batch")
+		id := n.topic("t", 2)
+		c := n.dial()
+		put := func(part int32, acks int16) kafka.ErrorCode {
+			p := produced(t, c.do(produceRequest(9, acks, "t", id, map[int32][]byte{part: batch(t, 1, []byte("x"))})), 0)
+			return kafka.ErrorCode(p.ErrorCode)
+		}
+		if code := put(0, 1); code != kafka.None {
+			t.Fatal(code)
+		}
+		if code := put(1, -1); code != kafka.None {
+			t.Fatal(code)
+		}
+		var after atomic.Int64
+		d.fail(func(op vfstest.Op) error {
+			if op.Kind != "sync" || !strings.HasSuffix(op.Name, ".log") {
+				return nil
+			}
+			after.Add(1)
+			return cause
+		})
+		if code := put(0, 1); code != kafka.KafkaStorageError {
+			t.Errorf("%v: acks=1 whose fsync failed: %v", cause, code)
+		}
+		d.fault.Store(nil)
+		if code := put(1, -1); code != kafka.KafkaStorageError {
+			t.Errorf("%v: the folder's other partition: %v", cause, code)
+		}
+		select {
+		case <-n.failed:
+		case <-time.After(20 * time.Second):
+			t.Errorf("%v: nobody is told that the last folder is lost", cause)
+		}
+		n.stop()
+		if after.Load() != 1 {
+			t.Errorf("%v: %d fsyncs of .log files after one had failed", cause, after.Load()-1)
+		}
 	}
 }
 

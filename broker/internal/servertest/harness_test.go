@@ -47,6 +47,7 @@ type node struct {
 	handlers *api.Handlers
 	server   *server.Server
 	addr     string
+	failed   chan struct{} // the last log folder is offline
 }
 
 func startNode(t testing.TB, dir string, overrides ...string) *node {
@@ -60,14 +61,19 @@ func startNode(t testing.TB, dir string, overrides ...string) *node {
 
 func startWith(t testing.TB, cfg *config.Broker, fs vfs.FS) *node {
 	t.Helper()
-	n := &node{t: t, cfg: cfg, images: &images{}}
+	n := &node{t: t, cfg: cfg, images: &images{}, failed: make(chan struct{})}
 	n.images.img.Store(metadata.Empty())
 	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
 	pool := buf.NewPool()
 	now := func() int64 { return time.Now().UnixMilli() }
 	var err error
 	n.dirs, err = logdir.Open(logdir.Options{FS: fs, Dirs: cfg.LogDirs, NodeID: 0, Config: cfg, Pool: pool,
-		Tail: commitlog.NewTailBudget(cfg.TidemarkTailBytes), Logger: logger, NowMS: now})
+		Tail: commitlog.NewTailBudget(cfg.TidemarkTailBytes), Logger: logger, NowMS: now,
+		Failed: func(_ string, _ error, all bool) {
+			if all {
+				close(n.failed)
+			}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
