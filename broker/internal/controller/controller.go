@@ -75,6 +75,7 @@ type Controller struct {
 	appliedTerm uint64
 	sinceBytes  int64 // of entries since the last snapshot
 	snapping    bool
+	full        bool // the disk had no room for the last entry; node is nil then
 	failed      error
 }
 
@@ -169,13 +170,18 @@ func (c *Controller) openRaft(log Log, s snapshot) error {
 	for _, e := range entries {
 		c.sinceBytes += int64(len(e.GetData()))
 	}
-	// A node that has never voted has no hard state: Raft begins in term 0.
-	hard := &raftpb.HardState{Term: proto.Uint64(c.quorum.Term), Vote: proto.Uint64(c.quorum.Vote), Commit: proto.Uint64(s.index)}
-	c.storage = &storage{hard: hard, conf: &raftpb.ConfState{Voters: []uint64{c.quorum.RaftID}}, first: s.index + 1, firstTerm: s.term, entries: entries}
+	c.storage = &storage{conf: &raftpb.ConfState{Voters: []uint64{c.quorum.RaftID}}, first: s.index + 1, firstTerm: s.term, entries: entries}
 	c.applied, c.appliedTerm = s.index, s.term
 	c.image.Store(s.image)
+	return c.newNode()
+}
+
+// newNode makes a Raft node, a follower, from what is durable.
+func (c *Controller) newNode() (err error) {
+	// A node that has never voted has no hard state: Raft begins in term 0.
+	c.storage.hard = &raftpb.HardState{Term: proto.Uint64(c.quorum.Term), Vote: proto.Uint64(c.quorum.Vote), Commit: proto.Uint64(c.applied)}
 	c.node, err = raft.NewRawNode(&raft.Config{
-		ID: c.quorum.RaftID, ElectionTick: 6, HeartbeatTick: 1, Storage: c.storage, Applied: s.index,
+		ID: c.quorum.RaftID, ElectionTick: 6, HeartbeatTick: 1, Storage: c.storage, Applied: c.applied,
 		MaxSizePerMsg: maxEntryBytes, MaxCommittedSizePerReady: math.MaxUint64, MaxInflightMsgs: 64,
 		PreVote: true, CheckQuorum: true, Logger: newRaftLogger(c.o.Logger),
 	})
@@ -284,6 +290,9 @@ func (c *Controller) round(first *request) {
 	}
 	err := c.failed
 	if err == nil {
+		err = c.leadAgain()
+	}
+	if err == nil {
 		d := &decision{image: c.Image(), config: c.o.Config.Now(), newTopicID: newTopicID}
 		for _, r := range round {
 			r.decide(d)
@@ -303,11 +312,12 @@ func (c *Controller) commit(d *decision) error {
 		return d.err
 	}
 	for _, data := range d.entries() {
-		if err := c.node.Propose(data); err != nil {
-			return c.fail(err)
+		err := c.node.Propose(data)
+		if err == nil {
+			err = c.drive()
 		}
-		if err := c.drive(); err != nil {
-			return c.fail(err)
+		if err != nil {
+			return c.lost(err)
 		}
 	}
 	if d.announce && !c.announced {
@@ -335,10 +345,12 @@ func (c *Controller) drive() error {
 	for c.node.HasReady() {
 		rd := c.node.Ready()
 		if h := rd.HardState; !raft.IsEmptyHardState(h) && (h.GetTerm() != c.quorum.Term || h.GetVote() != c.quorum.Vote) {
-			c.quorum.Term, c.quorum.Vote = h.GetTerm(), h.GetVote()
-			if err := saveQuorumState(c.o.FS, c.dir, c.quorum); err != nil {
+			q := c.quorum
+			q.Term, q.Vote = h.GetTerm(), h.GetVote()
+			if err := saveQuorumState(c.o.FS, c.dir, q); err != nil {
 				return err
 			}
+			c.quorum = q
 		}
 		if err := c.wal.append(rd.Entries, c.o.NowMS()); err != nil {
 			return err

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"fmt"
+
 	"github.com/tidemark/tidemark/core/buf"
 	"github.com/tidemark/tidemark/core/commitlog"
 	"github.com/tidemark/tidemark/core/kafka"
@@ -34,8 +36,10 @@ func (l commitLog) Append(batches []commitlog.AppendBatch) error {
 		return err
 	}
 	l.Publish()
-	_, err := l.Flush()
-	return err
+	if _, err := l.Flush(); err != nil {
+		return fmt.Errorf("%w: %w", errSync, err)
+	}
+	return nil
 }
 
 // Read implements Log.
