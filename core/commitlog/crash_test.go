@@ -18,6 +18,7 @@ type crashRun struct {
 	power   int
 	written []record.Batch // all that Append was given, truncated with the log
 	point   kafka.Offset   // the recovery point as a checkpoint file would have it
+	mark    kafka.Offset   // the written point, of use when nothing is lost
 	start   kafka.Offset
 	clones  int
 	busy    bool // inside a crash's own recovery
@@ -72,14 +73,21 @@ func (r *crashRun) drive(steps int) {
 				r.t.Fatal(err)
 			}
 			r.point = r.l.RecoveryPoint()
-		case n < 88:
+		case n < 86:
+			if r.l.Mark(1) {
+				if err := r.l.WriteMark(); err != nil {
+					r.t.Fatal(err)
+				}
+				r.mark = r.l.WrittenPoint()
+			}
+		case n < 89:
 			if err := r.l.Rest(); err != nil {
 				r.t.Fatal(err)
 			}
 		case n < 94 && len(r.written) > 0:
 			to := r.written[max(0, len(r.written)-1-r.rnd.IntN(4))].BaseOffset()
 			r.cutting = true
-			r.point = min(r.point, to) // as a follower does: the checkpoint first
+			r.point, r.mark = min(r.point, to), min(r.mark, to) // as a follower does: the checkpoint first
 			if err := r.l.TruncateTo(to); err != nil {
 				r.t.Fatal(err)
 			}
@@ -108,7 +116,11 @@ func (r *crashRun) crash() {
 		flushed, published = r.l.FlushedOffset(), r.l.EndOffset()
 	}
 	env := (&Env{FS: fs, NowMS: func() int64 { return 0 }}).withDefaults()
-	l, err := Open(Options{Env: env, Config: r.cfg, Dir: testDir, RecoveryPoint: r.point})
+	o := Options{Env: env, Config: r.cfg, Dir: testDir, RecoveryPoint: r.point}
+	if r.power == 100 {
+		o.WrittenPoint = r.mark
+	}
+	l, err := Open(o)
 	if err != nil {
 		r.t.Fatalf("crash %d: %v", r.clones, err)
 	}

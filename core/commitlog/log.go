@@ -45,6 +45,7 @@ type Log struct {
 
 	start, end, flushed, recovery atomic.Int64 // offsets; end is the published one
 	cleanedTo                     atomic.Int64 // everything below has been compacted
+	written                       atomic.Int64 // see WrittenPoint
 
 	// Guarded by the append lock.
 	appendEnd kafka.Offset
@@ -65,6 +66,7 @@ type Log struct {
 		newFolder bool         // so has its parent, perhaps
 		failed    error        // a failed fsync: never repeated
 		hints     *readHints
+		mark      *markState
 		producers bool // there are producers: Summary
 	}
 	tail atomic.Pointer[tailRing]

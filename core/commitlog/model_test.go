@@ -19,6 +19,7 @@ type machine struct {
 	epoch kafka.LeaderEpoch
 	later []func() error
 	held  []heldSlice
+	mark  kafka.Offset
 }
 
 // heldSlice is a read that has not been released, with what it must go on holding.
@@ -169,9 +170,14 @@ func (m *machine) work(rt *rapid.T) {
 
 func (m *machine) flush(rt *rapid.T) {
 	var err error
-	switch rapid.IntRange(0, 2).Draw(rt, "how") {
+	switch rapid.IntRange(0, 3).Draw(rt, "how") {
 	case 0:
 		_, err = m.w.l.Flush()
+	case 3:
+		if m.w.l.Mark(1) {
+			err = m.w.l.WriteMark()
+			m.mark = m.w.l.WrittenPoint()
+		}
 	case 1:
 		_, err = m.w.l.Checkpoint()
 	default:
@@ -208,7 +214,14 @@ func (m *machine) restart(rt *rapid.T) {
 			_ = m.w.mem.Remove(fmt.Sprintf("%s/%s.index", testDir, offsetName(s.Base)))
 		}
 	}
-	m.w.open(start, point)
+	if m.mark > m.w.l.EndOffset() {
+		m.mark = 0
+	}
+	l, err := Open(Options{Env: m.w.env, Config: m.w.cfg, Dir: testDir, StartOffset: start, RecoveryPoint: point, WrittenPoint: m.mark})
+	if err != nil {
+		rt.Fatal(err)
+	}
+	m.w.l = l
 }
 
 func (m *machine) retain(rt *rapid.T) {
@@ -232,6 +245,7 @@ func (m *machine) truncate(rt *rapid.T) {
 	if to < l.StartOffset() {
 		return
 	}
+	m.mark = min(m.mark, to)
 	if err := l.TruncateTo(to); err != nil {
 		rt.Fatal(err)
 	}

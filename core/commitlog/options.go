@@ -81,6 +81,9 @@ type Options struct {
 	// recovery-point-offset-checkpoint; what lies behind it is read and checked. 0 checks everything; a point ahead
 	// of the end is survived.
 	RecoveryPoint kafka.Offset
+	// WrittenPoint is Log.WrittenPoint of a process that was killed under the same boot, so that nothing it wrote is
+	// lost: what lies below is not read, though not known to be on disk. 0: another boot, or not known.
+	WrittenPoint kafka.Offset
 }
 
 // Segment describes one segment of a log.

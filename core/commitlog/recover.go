@@ -21,7 +21,7 @@ func Open(o Options) (*Log, error) {
 	l := newLog(o)
 	l.work.Lock()
 	defer l.work.Unlock()
-	if err := l.recover(o.StartOffset, o.RecoveryPoint); err != nil {
+	if err := l.recover(o.StartOffset, o.RecoveryPoint, o.WrittenPoint); err != nil {
 		return nil, fmt.Errorf("open log %s: %w", o.Dir, err)
 	}
 	l.state.Store(stateReady)
@@ -88,8 +88,9 @@ func hasSuffix(name, suffix string) bool {
 	return len(name) > len(suffix) && name[len(name)-len(suffix):] == suffix
 }
 
-// recover reads the folder and makes the log's state from it. [work]
-func (l *Log) recover(start, point kafka.Offset) error {
+// recover reads the folder and makes the log's state from it: what lies behind durable is not known to be on disk, what
+// lies behind written is not known to be whole. [work]
+func (l *Log) recover(start, durable, written kafka.Offset) error {
 	if err := l.env.FS.MkdirAll(l.Dir()); err != nil {
 		return err
 	}
@@ -100,8 +101,9 @@ func (l *Log) recover(start, point kafka.Offset) error {
 	if err := l.loadTopicID(); err != nil {
 		return err
 	}
+	point := max(durable, written)
 	if !l.loadEpochs() {
-		point = 0
+		point, durable = 0, 0
 	}
 	known := l.Epochs()
 	var segs []*segment
@@ -112,7 +114,15 @@ func (l *Log) recover(start, point kafka.Offset) error {
 	if err != nil {
 		return err
 	}
+	if n := len(segs); n > 0 && from >= 0 && point <= segs[n-1].end {
+		from = max(from, point) // transaction indexes are whole up to there
+	}
 	l.mu.Lock()
+	for _, s := range segs {
+		if s.end > durable {
+			s.unsynced = [kinds]bool{true, true, true, true}
+		}
+	}
 	l.mu.segs = segs
 	l.mu.newFiles, l.mu.newFolder = true, true
 	l.mu.Unlock()
@@ -129,9 +139,10 @@ func (l *Log) recover(start, point kafka.Offset) error {
 	start = max(start, segs[0].base)
 	l.start.Store(int64(start))
 	l.end.Store(int64(l.appendEnd))
-	point = min(max(point, start), l.appendEnd)
-	l.recovery.Store(int64(point))
-	l.flushed.Store(int64(point))
+	durable = min(max(durable, start), l.appendEnd)
+	l.recovery.Store(int64(durable))
+	l.flushed.Store(int64(durable))
+	l.written.Store(int64(min(point, l.appendEnd)))
 	l.mu.Lock()
 	l.mu.epochs.cutEnd(l.appendEnd)
 	if n := len(known); n > 0 && known[n-1].Start == l.appendEnd {

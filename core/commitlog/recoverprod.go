@@ -37,6 +37,12 @@ func (l *Log) loadProducers(snaps []kafka.Offset, from kafka.Offset) error {
 			continue
 		}
 		newest = max(newest, o)
+		if loaded >= 0 && l.mu.segs[l.findLocked(o)].base != o {
+			// One that a mark or a stop has taken, and that a newer one has replaced.
+			if err := l.env.FS.Remove(name); err != nil && !isNotExist(err) {
+				return err
+			}
+		}
 		if o > from || loaded >= 0 {
 			continue
 		}

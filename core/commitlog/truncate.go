@@ -67,6 +67,7 @@ func (l *Log) truncateFully(off kafka.Offset) error {
 // hide takes the end back, so that no reader finds what is about to be cut, and lets go of it in memory.
 func (l *Log) hide(off kafka.Offset) {
 	l.work.cuts++
+	l.dropMark(off)
 	l.cleanedTo.Store(min(l.cleanedTo.Load(), int64(off)))
 	l.end.Store(min(l.end.Load(), int64(off)))
 	l.flushed.Store(min(l.flushed.Load(), int64(off)))
