@@ -247,6 +247,9 @@ func (l *Log) trust(s *segment) error {
 	}
 	s.size, s.lastWriteMS = st.Size, st.ModTime.UnixMilli()
 	ok, err := l.loadIndexes(s)
+	if ok && err == nil {
+		ok, err = l.tailFits(s)
+	}
 	if err != nil || ok {
 		return err
 	}
@@ -363,8 +366,8 @@ func (l *Log) reread(s *segment, point kafka.Offset) (kafka.Offset, bool, error)
 			return 0, false, err
 		}
 	}
-	if at.pos > 0 && !l.batchAt(s, &at) {
-		at = rescanFrom{} // the index points into the middle of something
+	if at.pos > 0 && (!l.batchAt(s, &at) || !l.timesFit(s, at)) {
+		at = rescanFrom{} // the index points into the middle of something, or the time index lacks entries
 	}
 	end, err := l.learn(s, at)
 	if err != nil {

@@ -82,6 +82,11 @@ func (l *Log) asSummarised() bool {
 		if s.maxTS != max {
 			return false
 		}
+		if s == l.cur { // the others were whole when it was begun
+			if ok, err := l.tailFits(s); err != nil || !ok {
+				return false
+			}
+		}
 		l.mu.Lock()
 		s.maxTSAt = at
 		l.mu.Unlock()
