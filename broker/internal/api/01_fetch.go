@@ -328,6 +328,9 @@ func (f *fetchCall) park() {
 	f.drop()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	// What it needs of the request it has in numbers and copies. The buffer would be 16 KiB for each waiting consumer.
+	f.call.Frame.Release()
+	f.call.Frame, f.call.Body = nil, nil
 	f.waiting = true
 	f.wait.Arm(int64(int(f.req.MinBytes)-f.bytes), f)
 	for i := range f.parts {

@@ -61,7 +61,7 @@ type Call struct {
 	CorrelationID int32
 	ClientID      string
 	Body          []byte   // the request after its header
-	Frame         *buf.Buf // holds Body; the call owns one reference
+	Frame         *buf.Buf // holds Body; the call owns one reference; a handler that needs it no longer sets nil
 	Answer        Answer
 	Slot          Slot // the server's
 

@@ -190,7 +190,9 @@ func (c *conn) release(call *api.Call) {
 	if a.Owner != nil {
 		a.Owner.Sent()
 	}
-	call.Frame.Release()
+	if call.Frame != nil {
+		call.Frame.Release()
+	}
 	c.s.budget.give(call.Slot.Share)
 	call.Reset()
 	c.s.calls.Put(call)

@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(helperEnv) {
 	case "broker":
 		helperBroker()
+	case "hung":
+		helperHung()
 	case "bare":
 		helperBare()
 	default:
