@@ -76,6 +76,12 @@ func TestTopicSettingsChangeAtRunTime(t *testing.T) {
 	if _, err := send(t, c, "t", nil, 100_000); err != nil {
 		t.Errorf("after the setting went: %v", err)
 	}
+	// One replica is all that there can be in sync (KIP-966).
+	alterTopic(t, b, "t", "min.insync.replicas=2")
+	if _, err := send(t, c, "t", nil, 10); err != nil {
+		t.Errorf("acks=all with min.insync.replicas above the replication factor: %v", err)
+	}
+	alterTopic(t, b, "t", "-min.insync.replicas")
 	alterTopic(t, b, "t", "message.timestamp.type=LogAppendTime")
 	before := nowMS()
 	r, err := c.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("v")}).First()

@@ -5,6 +5,17 @@ import (
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
+// SetReplicas says how many replicas the partition has.
+func (p *Partition) SetReplicas(n int) { p.replicas.Store(int32(n)) }
+
+// minInSync is how many replicas must be in sync for acks=all: min.insync.replicas, but never more than there are (KIP-966).
+func (p *Partition) minInSync(cfg *Config) int {
+	if n := int(p.replicas.Load()); n > 0 {
+		return min(cfg.MinInsyncReplicas, n)
+	}
+	return cfg.MinInsyncReplicas
+}
+
 // DeleteRecords moves the log start up to an offset, at most the high watermark, which kafka.NoOffset stands for. It
 // answers the log start, or why nothing was deleted. Segments below the start go when retention next looks.
 func (p *Partition) DeleteRecords(before kafka.Offset) (kafka.Offset, kafka.ErrorCode) {

@@ -224,7 +224,7 @@ func (p *Partition) prepare(chain *Append) (batches []commitlog.AppendBatch, byt
 		case p.o.Full != nil && p.o.Full.Load():
 			a.fail(kafka.KafkaStorageError, "the log folder is full")
 			continue
-		case a.Acks == -1 && p.InSync() < cfg.MinInsyncReplicas:
+		case a.Acks == -1 && p.InSync() < p.minInSync(cfg):
 			a.fail(kafka.NotEnoughReplicas, "")
 			continue
 		}

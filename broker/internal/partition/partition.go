@@ -121,6 +121,7 @@ type Partition struct {
 	version  atomic.Int64 // counts changes of leadership, log start, existence
 	offline  atomic.Bool  // the log folder has failed
 	isrSize  atomic.Int32
+	replicas atomic.Int32 // how many replicas the partition has, 0 unknown
 }
 
 // mark says how many bytes were ever appended when the log ended at end.

@@ -112,6 +112,7 @@ func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.Err
 		return nil, kafka.KafkaStorageError
 	}
 	l.Attach(p)
+	p.SetReplicas(len(state.Replicas))
 	if state.Leader == s.o.NodeID {
 		p.BecomeLeader(state.LeaderEpoch, state.ISR)
 	}
@@ -210,6 +211,7 @@ func (s *Set) addTopic(next *topics, old *topic, img *metadata.Image, state *met
 
 // role gives an open partition the role that the image wants.
 func (s *Set) role(p *partition.Partition, state *metadata.Partition) {
+	p.SetReplicas(len(state.Replicas))
 	if state.Leader == s.o.NodeID {
 		p.BecomeLeader(state.LeaderEpoch, state.ISR)
 		return
