@@ -106,7 +106,11 @@ func printProfiles(w io.Writer, d *store.Data, c *store.Cell, k profiles.Kind, t
 			continue
 		}
 		found = true
-		fmt.Fprintf(w, "%s  %s of the %s, %s merged\n", c.Name, k, p.name, plural(n, "repeat"))
+		of := "one repeat"
+		if n > 1 {
+			of = fmt.Sprintf("%d repeats merged", n)
+		}
+		fmt.Fprintf(w, "%s  %s of the %s, %s\n", c.Name, k, p.name, of)
 		printTop(w, merged, top)
 	}
 	if !found {
@@ -149,6 +153,10 @@ func readProfile(path string) (*profile.Profile, error) {
 
 func printTop(w io.Writer, p *profile.Profile, top int) {
 	funcs, total := profiles.Top(p)
+	if len(funcs) == 0 {
+		fmt.Fprintln(w, "nothing was sampled")
+		return
+	}
 	_, unit := profiles.Value(p)
 	fmt.Fprintf(w, "%s in all", amount(float64(total), unit))
 	if n := profiles.Samples(p); n > 0 {
@@ -160,9 +168,17 @@ func printTop(w io.Writer, p *profile.Profile, top int) {
 	fmt.Fprintln(w)
 	t := newTable("function", "", "flat", "", "with calls", "")
 	for _, f := range funcs[:min(max(top, 0), len(funcs))] {
-		t.row("  "+f.Name, "", amount(float64(f.Flat), unit), share(f.Flat, total), amount(float64(f.Cum), unit), share(f.Cum, total))
+		t.row("  "+shortName(f.Name), "", amount(float64(f.Flat), unit), share(f.Flat, total), amount(float64(f.Cum), unit), share(f.Cum, total))
 	}
 	t.print(w)
+}
+
+// shortName drops the path before a function's package and the types of a generic one, which run over whole lines.
+func shortName(s string) string {
+	if open, end := strings.IndexByte(s, '['), strings.LastIndexByte(s, ']'); open >= 0 && end > open {
+		s = s[:open] + "[...]" + s[end+1:]
+	}
+	return s[strings.LastIndexByte(s, '/')+1:]
 }
 
 func share(part, total int64) string {

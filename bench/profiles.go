@@ -160,7 +160,7 @@ func (f *diffFlags) run(w io.Writer, a, b string) error {
 	fmt.Fprintf(w, "all  %s -> %s  %s\n", show(perA), show(perB), signed(show, perB-perA))
 	t := newTable("function", "", "A", "B", "change")
 	for _, c := range changes[:min(max(f.top, 0), len(changes))] {
-		t.row("  "+c.Name, "", show(c.Before), show(c.After), signed(show, c.After-c.Before))
+		t.row("  "+shortName(c.Name), "", show(c.Before), show(c.After), signed(show, c.After-c.Before))
 	}
 	t.print(w)
 	return nil

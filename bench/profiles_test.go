@@ -287,3 +287,17 @@ func TestReceiveSaysReadyAndEnds(t *testing.T) {
 		}
 	}
 }
+
+func TestShortNamesOfFunctions(t *testing.T) {
+	for name, want := range map[string]string{
+		"runtime.futex": "runtime.futex",
+		"github.com/tidemark/tidemark/core/buf.(*Pool).Get":                                           "buf.(*Pool).Get",
+		"github.com/x/commitlog.(*fifo[go.shape.struct { github.com/x/y.base github.com/z.T }]).push": "commitlog.(*fifo[...]).push",
+		"main.main.func1": "main.main.func1",
+		"":                "",
+	} {
+		if got := shortName(name); got != want {
+			t.Errorf("%q is shown as %q, want %q", name, got, want)
+		}
+	}
+}
