@@ -18,17 +18,12 @@ type span struct {
 	inTime atomic.Int64 // an ack until then is in time
 }
 
-func (w *span) has(intended int64) bool { return intended >= w.start && intended < w.end.Load() }
-
 // second counts what happened in, or was intended for, one second of the run since the window's start.
 type second struct {
-	intended, failed           int64 // by intended time
-	acked, ackedBytes          int64 // by completion
-	delivered, deliveredBytes  int64 // by completion
-	outstanding, lag           int64 // at its end
-	clocks                     [numClocks]sparse
-	blockedNanos, cpuNanos     int64
-	ackedByIntended, deliverIn int64
+	failed                    int64 // by intended time
+	acked, ackedBytes         int64 // by completion
+	delivered, deliveredBytes int64 // by completion
+	blockedNanos              int64
 }
 
 // book is what a few goroutines write into. There are as many books as cores, not as many as producers: a histogram

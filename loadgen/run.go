@@ -75,7 +75,6 @@ type run struct {
 	use       [2]usageSample
 	stats     driver.Stats
 	fetched   driver.Stats
-	dropped   int64
 	started   time.Time
 	complete  bool
 	reason    string

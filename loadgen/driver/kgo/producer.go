@@ -29,7 +29,6 @@ type Producer struct {
 	cl     *kgo.Client
 	ctx    context.Context // ends with Close: Produce returns then
 	cancel context.CancelFunc
-	topics map[string]int32
 	pool   sync.Pool
 	counts counters
 	closed atomic.Bool
