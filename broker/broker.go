@@ -154,14 +154,14 @@ func (b *Broker) fail(err error) {
 // openQuorum opens the metadata log, tells replicas and groups of every image, and elects this node.
 func (b *Broker) openQuorum(ctx context.Context) error {
 	cfg := b.o.Config
-	c, err := controller.Open(controller.Options{Config: cfg, FS: b.o.FS, Dir: cfg.MetadataDir(), NowMS: nowMS, Logger: b.o.Logger,
+	c, err := controller.Open(controller.Options{Config: cfg, FS: b.o.FS, Dir: cfg.MetadataDir(), NowMS: nowMS, Logger: b.o.Logger, Registerer: b.registry,
 		ClusterID: b.dirs.ClusterID(), Failed: func(err error) { b.fail(fmt.Errorf("metadata log: %w", err)) }})
 	if err != nil {
 		return err
 	}
 	b.controller = c
 	b.groups = coordinator.NewGroups(coordinator.Options{NodeID: kafka.BrokerID(cfg.NodeID), Config: cfg,
-		Open: coordinator.LogsOf(b.replicas), CreateOffsetsTopic: b.createOffsetsTopic, NowMS: nowMS, Logger: b.o.Logger})
+		Open: coordinator.LogsOf(b.replicas), CreateOffsetsTopic: b.createOffsetsTopic, NowMS: nowMS, Logger: b.o.Logger, Registerer: b.registry})
 	c.Subscribe(func(img *metadata.Image, d metadata.Delta) {
 		b.dynamic(img, d)
 		b.replicas.Apply(img, d)

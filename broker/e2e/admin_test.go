@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -416,6 +418,33 @@ func TestEpochEnds(t *testing.T) {
 			if err := kerr.ErrorForCode(got.ErrorCode); err != c.err || got.LeaderEpoch != c.epoch || got.EndOffset != c.end {
 				t.Errorf("version %d, epoch %d asked in %d: epoch %d ends at %d, %v; want %d, %d, %v", version, c.asked, c.current, got.LeaderEpoch, got.EndOffset, err, c.epoch, c.end, c.err)
 			}
+		}
+	}
+}
+
+// TestMetricsOfGroupsAndMetadata: what an operator watches is counted.
+func TestMetricsOfGroupsAndMetadata(t *testing.T) {
+	b := start(t, proc.Options{Data: t.TempDir()})
+	create(t, b, "t", 1)
+	fill(t, b, "t", 0, 1, 10)
+	c := newClient(t, b, kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit())
+	fs := c.PollFetches(t.Context())
+	if err := errors.Join(fs.Err(), c.CommitRecords(t.Context(), fs.Records()...)); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Get("http://" + b.Admin + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	page, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"tidemark_groups 1", "tidemark_group_rebalances_total 1", "tidemark_group_records_total 2",
+		"tidemark_group_append_failures_total 0", "tidemark_topics 2", "tidemark_metadata_disk_full 0"} {
+		if !strings.Contains(string(page), "\n"+line+"\n") {
+			t.Errorf("no line %q on the page:\n%s", line, page)
 		}
 	}
 }

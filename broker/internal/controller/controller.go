@@ -25,7 +25,9 @@ import (
 	"math"
 	"path"
 	"sync/atomic"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -46,7 +48,8 @@ type Options struct {
 	// OpenLog opens the log in a folder whose records from an offset on are to be read; nil opens one of core/commitlog.
 	OpenLog func(dir string, from kafka.Offset) (Log, error)
 	// ClusterID is the id that meta.properties names; "" draws one for a new cluster. Start refuses another cluster's log.
-	ClusterID string
+	ClusterID  string
+	Registerer prometheus.Registerer // of metrics; may be nil
 	// Failed is told once when the metadata log cannot be written any more: the process has to stop. May be nil.
 	Failed func(error)
 }
@@ -57,6 +60,7 @@ type Controller struct {
 	dir   string // of the metadata log
 	image atomic.Pointer[metadata.Image]
 	ids   idBlock
+	met   *metrics
 
 	requests chan *request
 	snapped  chan snapped
@@ -95,6 +99,7 @@ type snapped struct {
 func Open(o Options) (*Controller, error) {
 	c := &Controller{o: o, dir: o.Dir + "/" + kafka.MetadataTopic + "-0", requests: make(chan *request, 1024),
 		snapped: make(chan snapped, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
+	c.met = newMetrics(o.Registerer, c)
 	if err := makeDurable(o.FS, c.dir); err != nil {
 		return nil, err
 	}
@@ -288,6 +293,7 @@ func (c *Controller) round(first *request) {
 		}
 		break
 	}
+	c.met.requests.Add(float64(len(round)))
 	err := c.failed
 	if err == nil {
 		err = c.leadAgain()
@@ -310,6 +316,10 @@ func (c *Controller) round(first *request) {
 func (c *Controller) commit(d *decision) error {
 	if d.err != nil {
 		return d.err
+	}
+	if len(d.groups) > 0 {
+		began := time.Now()
+		defer func() { c.met.commitSeconds.Observe(time.Since(began).Seconds()) }()
 	}
 	for _, data := range d.entries() {
 		err := c.node.Propose(data)
@@ -457,6 +467,9 @@ func (c *Controller) finishSnapshot(s snapped) {
 	err := s.err
 	if err == nil {
 		err = errors.Join(c.wal.forget(s.snapshot.index, c.o.NowMS()), removeOldSnapshots(c.o.FS, c.dir))
+	}
+	if s.err == nil {
+		c.met.snapshots.Inc()
 	}
 	if err != nil {
 		c.o.Logger.Warn("the metadata log was not shortened by a snapshot", "error", err)

@@ -24,6 +24,7 @@ func (c *Controller) lost(err error) error {
 		return c.fail(err)
 	}
 	c.node = nil
+	c.met.full.Set(1)
 	if !c.full {
 		c.full = true
 		c.o.Logger.Error("the disk of the metadata log is full: what changes the cluster's metadata is refused until there is room", "folder", c.dir, "error", err)
@@ -43,6 +44,7 @@ func (c *Controller) leadAgain() error {
 		return c.lost(err)
 	}
 	c.full = false
+	c.met.full.Set(0)
 	c.o.Logger.Info("the metadata log has room again", "folder", c.dir)
 	return nil
 }

@@ -30,6 +30,8 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tidemark/tidemark/broker/config"
 	"github.com/tidemark/tidemark/broker/internal/group"
 	"github.com/tidemark/tidemark/broker/internal/metadata"
@@ -68,6 +70,8 @@ type Options struct {
 	CreateOffsetsTopic func(ctx context.Context) error
 	// NowMS is the wall clock, in milliseconds of the Unix epoch.
 	NowMS func() int64
+	// Registerer is where metrics go; nil keeps none.
+	Registerer prometheus.Registerer
 	// Logger takes what an operator should know: loads, failures, rebalances.
 	Logger *slog.Logger
 }
@@ -95,6 +99,7 @@ type Client struct {
 type Groups struct {
 	o       Options
 	config  group.Config
+	met     *metrics
 	started time.Time
 	loads   chan struct{} // one place for each load under way
 	shards  atomic.Pointer[[]*shard]
@@ -126,6 +131,7 @@ func NewGroups(o Options) *Groups {
 		RetentionCheckMS:        o.Config.OffsetsRetentionCheckIntervalMS,
 	}
 	g.shards.Store(&[]*shard{})
+	g.met = newMetrics(o.Registerer, g)
 	return g
 }
 

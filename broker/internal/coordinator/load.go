@@ -47,6 +47,7 @@ func (s *shard) load(loaded chan struct{}) {
 		s.g.o.Logger.Info("group coordinator loaded its partition", "topic", kafka.OffsetsTopic, "partition", s.p,
 			"records", records, "groups", m.Groups(), "took", time.Since(began))
 	}
+	s.g.met.loadSeconds.Observe(time.Since(began).Seconds())
 	s.install(loaded, m, log)
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -51,6 +52,8 @@ type shard struct {
 		timer   *time.Timer
 		armedMS int64 // when timer fires, 0 for not
 	}
+
+	groups atomic.Int64 // of the machine, for metrics
 
 	// The loop's own, and while no loop runs that of whoever holds mu.
 	machine *group.Machine
@@ -164,6 +167,8 @@ func (s *shard) carryOut(now group.Now) {
 		return
 	}
 	fx := s.machine.Take()
+	s.groups.Store(int64(s.machine.Groups()))
+	s.g.met.rebalances.Add(float64(fx.Rebalances))
 	for _, n := range fx.Notes {
 		s.g.o.Logger.Info("group "+n.Text, "group", n.Group, "partition", s.p)
 	}
@@ -211,8 +216,12 @@ const recordOverhead = 28
 
 // append writes what the builder holds; its outcome comes back as a message.
 func (s *shard) append(tickets []uint64, limit int) {
-	machine := s.machine
+	machine, began := s.machine, time.Now()
+	s.g.met.records.Add(float64(s.builder.Records()))
 	done := func(code kafka.ErrorCode) {
+		if s.g.met.appendSeconds.Observe(time.Since(began).Seconds()); code != kafka.None {
+			s.g.met.failures.Inc()
+		}
 		s.postInternal(func(s *shard, now group.Now) {
 			if s.machine != machine {
 				return // resigned since: the machine's callers have been answered
@@ -298,6 +307,7 @@ func (s *shard) resignLocked() (wasActive bool) {
 			s.machine.Resign(now)
 			s.carryOut(now)
 			s.machine, s.log, s.builder = nil, nil, nil
+			s.groups.Store(0)
 		}})
 	}
 	return wasActive

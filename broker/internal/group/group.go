@@ -70,6 +70,8 @@ type Effects struct {
 	Writes  []Write
 	Answers []Answer
 	Notes   []Note
+	// Rebalances counts the generations that have begun.
+	Rebalances int
 }
 
 // A continuation is what remains to be done for a write when its outcome is known.

@@ -93,6 +93,7 @@ func (m *Machine) completeJoin(now Now, g *classic) {
 		return
 	}
 	g.generation++
+	m.fx.Rebalances++
 	if len(g.members) == 0 {
 		g.protocol, g.leader = nil, ""
 		g.enter(now, empty)
