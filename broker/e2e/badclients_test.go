@@ -215,6 +215,12 @@ func TestHalfOpenAndSilentClients(t *testing.T) {
 			for range 100 {
 				good.roundTrip(t)
 			}
+			w := dial(t, b.Addr)
+			for i, size := range []int{10, 5_000, 50_000, 600_000, 900_000, 10, 600_000} {
+				if r := w.produce("good", 0, batch(nobody(), make([]byte, size), nowMS())); r.ErrorCode != 0 || r.BaseOffset != good.n+int64(i) {
+					t.Fatalf("a record of %d bytes: %+v", size, r)
+				}
+			}
 			if after := residentKiB(t, b.PID, "VmRSS"); after > before+(64<<10)+queued>>10 {
 				t.Errorf("%d KiB resident before, %d with clients that only announce", before, after)
 			}

@@ -24,7 +24,7 @@ const (
 	smallFrame = 4 << 10
 	bigFrame   = middleRead - 4 // from here on a frame is read into a buffer of its own
 	firstShare = 2 << 20        // what a big frame gets before its bytes arrive; then four times as much, and so on
-	tightShare = 16 << 10       // what it gets first while memory is short
+	tightShare = middleRead     // what it gets first while memory is short; no less, for keep copies a read's rest into it
 	// frontBytes is what is read of a frame to know its size and API key; no request is shorter.
 	frontBytes = 12
 	// maxInFlight bounds the requests of one connection that are not answered yet.
