@@ -66,6 +66,12 @@ type Broker struct {
 	LogCleanerMinCompactionLagMS   int64    `property:"log.cleaner.min.compaction.lag.ms"`
 	LogCleanerMaxCompactionLagMS   int64    `property:"log.cleaner.max.compaction.lag.ms"`
 	LogCleanerMinCleanableRatio    float64  `property:"log.cleaner.min.cleanable.ratio"`
+	LogCleanerEnable               bool     `property:"log.cleaner.enable"`
+	LogCleanerThreads              int32    `property:"log.cleaner.threads"`
+	LogCleanerBackoffMS            int64    `property:"log.cleaner.backoff.ms"`
+	LogCleanerDedupeBufferSize     int64    `property:"log.cleaner.dedupe.buffer.size"`
+	LogCleanerIoBufferLoadFactor   float64  `property:"log.cleaner.io.buffer.load.factor"`
+	LogCleanerIoMaxBytesPerSecond  float64  `property:"log.cleaner.io.max.bytes.per.second"`
 	LogFlushIntervalMessages       int64    `property:"log.flush.interval.messages"`
 	LogFlushIntervalMS             int64    `property:"log.flush.interval.ms"`
 	LogFlushSchedulerIntervalMS    int64    `property:"log.flush.scheduler.interval.ms"`

@@ -136,10 +136,8 @@ var unusedTable = []struct {
 		"kafka.metrics.polling.interval.secs", "kafka.metrics.reporters", "metric.reporters", "metrics.num.samples",
 		"metrics.recording.level", "metrics.sample.window.ms", "telemetry.max.bytes",
 	}},
-	{"compaction is scheduled by the broker itself", []string{
-		"log.cleaner.backoff.ms", "log.cleaner.dedupe.buffer.size", "log.cleaner.enable",
-		"log.cleaner.io.buffer.load.factor", "log.cleaner.io.buffer.size", "log.cleaner.io.max.bytes.per.second",
-		"log.cleaner.threads",
+	{"compaction sizes its own buffers", []string{
+		"log.cleaner.io.buffer.size",
 	}},
 	{"there are no thread pools and no request queue to size", []string{
 		"background.threads", "num.io.threads", "num.network.threads", "queued.max.requests",

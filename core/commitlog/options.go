@@ -84,6 +84,8 @@ type Options struct {
 	// WrittenPoint is Log.WrittenPoint of a process that was killed under the same boot, so that nothing it wrote is
 	// lost: what lies below is not read, though not known to be on disk. 0: another boot, or not known.
 	WrittenPoint kafka.Offset
+	// WrittenTopicID is whose WrittenPoint it is: a log of another id is read whole. Zero: of this one.
+	WrittenTopicID kafka.TopicID
 }
 
 // Segment describes one segment of a log.

@@ -19,7 +19,8 @@ const keptBatches = 5
 // append lock, but for FirstUnstable and AdvanceHighWatermark. The rules are those of Kafka's ProducerAppendInfo and
 // ProducerStateManager.
 type Producers struct {
-	nowMS func() int64
+	nowMS  func() int64
+	recall func(*producer) // looks in the log for what a snapshot does not hold; nil: there is none
 	byID  map[kafka.ProducerID]*producer
 	undo  []undoStage  // what was staged since the last Append, oldest first
 	ended []AbortedTxn // aborted by staged markers
@@ -45,6 +46,7 @@ type producer struct {
 	id               kafka.ProducerID
 	epoch            kafka.ProducerEpoch
 	n                int8 // of batches, newest last
+	loaded           bool // from a snapshot, which holds the newest batch alone: there may be older ones in the log
 	coordinatorEpoch int32
 	txnFirst         kafka.Offset // -1: no open transaction
 	timestamp        int64        // of its newest batch or marker
@@ -108,14 +110,17 @@ func (p *Producers) Check(b record.Batch) (Dup, bool, kafka.ErrorCode) {
 		return Dup{}, false, kafka.InvalidProducerEpoch
 	}
 	if seq := b.BaseSequence(); seq != record.NoSequence {
-		if b.ProducerEpoch() == e.epoch {
-			for _, old := range e.batches[:e.n] {
-				if old.firstSeq() == seq && old.lastSeq == b.LastSequence() {
-					return Dup{old.last - kafka.Offset(old.delta), old.last, old.timestamp}, true, kafka.None
-				}
-			}
+		if d, ok := e.duplicate(b); ok {
+			return d, true, kafka.None
 		}
 		if !e.follows(b.ProducerEpoch(), seq) {
+			if e.loaded && e.n > 0 && e.n < keptBatches && b.ProducerEpoch() == e.epoch && p.recall != nil {
+				e.loaded = false
+				p.recall(e)
+				if d, ok := e.duplicate(b); ok {
+					return d, true, kafka.None
+				}
+			}
 			return Dup{}, false, kafka.OutOfOrderSequenceNumber
 		}
 	}
@@ -123,6 +128,19 @@ func (p *Producers) Check(b record.Batch) (Dup, bool, kafka.ErrorCode) {
 		return Dup{}, false, kafka.InvalidTxnState
 	}
 	return Dup{}, false, kafka.None
+}
+
+// duplicate finds the earlier append of a batch.
+func (e *producer) duplicate(b record.Batch) (Dup, bool) {
+	if b.ProducerEpoch() != e.epoch {
+		return Dup{}, false
+	}
+	for _, old := range e.batches[:e.n] {
+		if old.firstSeq() == b.BaseSequence() && old.lastSeq == b.LastSequence() {
+			return Dup{old.last - kafka.Offset(old.delta), old.last, old.timestamp}, true
+		}
+	}
+	return Dup{}, false
 }
 
 // follows reports whether seq is what the producer must send next.
@@ -192,7 +210,7 @@ func (p *Producers) begin(id kafka.ProducerID) *undoStage {
 
 func (p *Producers) stageData(b record.Batch, e *producer, u *undoStage) {
 	if e.epoch != b.ProducerEpoch() {
-		e.epoch, e.n = b.ProducerEpoch(), 0
+		e.epoch, e.n, e.loaded = b.ProducerEpoch(), 0, false
 	}
 	if e.n == keptBatches {
 		copy(e.batches[:], e.batches[1:])
@@ -217,7 +235,7 @@ func (p *Producers) stageData(b record.Batch, e *producer, u *undoStage) {
 
 func (p *Producers) stageMarker(b record.Batch, c record.Control, e *producer, u *undoStage) {
 	if e.epoch != b.ProducerEpoch() {
-		e.epoch, e.n = b.ProducerEpoch(), 0
+		e.epoch, e.n, e.loaded = b.ProducerEpoch(), 0, false
 	}
 	e.coordinatorEpoch, e.timestamp = c.CoordinatorEpoch, b.MaxTimestamp()
 	first, last := e.txnFirst, b.BaseOffset()
@@ -370,7 +388,7 @@ func (p *Producers) load(list []ProducerState) {
 		e := &producer{id: s.ID, epoch: s.Epoch, coordinatorEpoch: s.CoordinatorEpoch, txnFirst: s.TxnFirstOffset, timestamp: s.Timestamp, seenMS: now}
 		if s.LastOffset >= 0 {
 			e.batches[0] = producerBatch{s.LastSequence, s.OffsetDelta, s.LastOffset, s.Timestamp}
-			e.n = 1
+			e.n, e.loaded = 1, true
 		}
 		p.byID[s.ID] = e
 		if s.TxnFirstOffset >= 0 {

@@ -21,7 +21,7 @@ func Open(o Options) (*Log, error) {
 	l := newLog(o)
 	l.work.Lock()
 	defer l.work.Unlock()
-	if err := l.recover(o.StartOffset, o.RecoveryPoint, o.WrittenPoint); err != nil {
+	if err := l.recover(o.StartOffset, o.RecoveryPoint, o.WrittenPoint, o.WrittenTopicID); err != nil {
 		return nil, fmt.Errorf("open log %s: %w", o.Dir, err)
 	}
 	l.state.Store(stateReady)
@@ -90,7 +90,7 @@ func hasSuffix(name, suffix string) bool {
 
 // recover reads the folder and makes the log's state from it: what lies behind durable is not known to be on disk, what
 // lies behind written is not known to be whole. [work]
-func (l *Log) recover(start, durable, written kafka.Offset) error {
+func (l *Log) recover(start, durable, written kafka.Offset, writtenID kafka.TopicID) error {
 	if err := l.env.FS.MkdirAll(l.Dir()); err != nil {
 		return err
 	}
@@ -100,6 +100,9 @@ func (l *Log) recover(start, durable, written kafka.Offset) error {
 	}
 	if err := l.loadTopicID(); err != nil {
 		return err
+	}
+	if !writtenID.IsZero() && writtenID != l.id {
+		written = 0
 	}
 	point := max(durable, written)
 	if !l.loadEpochs() {

@@ -86,6 +86,7 @@ func (l *Log) readSnapshot(o kafka.Offset) ([]ProducerState, error) {
 func (l *Log) needProducers() *Producers {
 	if l.producers == nil {
 		l.producers = newProducers(l.env.NowMS)
+		l.producers.recall = l.recall
 	}
 	return l.producers
 }

@@ -27,6 +27,8 @@ const (
 	recoveryFile = "recovery-point-offset-checkpoint"
 	startFile    = "log-start-offset-checkpoint"
 	hwFile       = "replication-offset-checkpoint"
+	cleanerFile  = "cleaner-offset-checkpoint"
+	pointsFile   = "tidemark-written-points"
 	deleteSuffix = "-delete"
 	straySuffix  = "-stray"
 )
@@ -58,12 +60,17 @@ type dir struct {
 	startMoved atomic.Bool
 	full       atomic.Bool // takes no records: full.go
 	flush      flusher
-	mu         struct {
+	cleaner    cleaner
+	bootID     string // "" when the system does not tell
+	// checkpoints is held while checkpoint files are written; it is taken before mu.
+	checkpoints sync.Mutex
+	mu          struct {
 		sync.Mutex
 		logs    map[kafka.TopicPartition]*entry
 		deleted []deletion
 		gone    map[*commitlog.Log]struct{} // deleted, and not yet closed
 		work    []work
+		stale   map[kafka.TopicPartition]struct{} // deleted, and still named by the checkpoint files
 	}
 	wake chan struct{}
 	stop chan struct{}
@@ -179,6 +186,9 @@ func (d *Dirs) Open(tp kafka.TopicPartition, id kafka.TopicID, cfg *commitlog.Co
 		if r = d.emptiest(); r == nil {
 			return nil, fmt.Errorf("%w: every log folder is offline", kafka.KafkaStorageError)
 		}
+		if err := r.freshName(tp); err != nil {
+			return nil, fmt.Errorf("open log %s: %w", tp, err)
+		}
 		e = &entry{}
 	}
 	if r.offline.Load() {
@@ -203,6 +213,7 @@ func (d *Dirs) Open(tp kafka.TopicPartition, id kafka.TopicID, cfg *commitlog.Co
 	if have := l.TopicID(); !have.IsZero() && have != id {
 		return nil, fmt.Errorf("log %s belongs to topic id %s, not %s", l.Dir(), have, id)
 	}
+	r.adoptCleaned(tp, l)
 	r.mu.Lock()
 	e.log, e.summary = l, nil
 	r.mu.logs[tp] = e
@@ -274,6 +285,8 @@ func (d *Dirs) Delete(tp kafka.TopicPartition, id kafka.TopicID, delayMS int64) 
 		r.mu.gone[e.log] = struct{}{}
 		r.mu.Unlock()
 	}
+	r.forgetCleaned(tp, e.log)
+	r.deletedName(tp)
 	to := path.Join(r.path, fmt.Sprintf("%s.%x%s", tp, id[:], deleteSuffix))
 	if err := r.fs.Rename(path.Join(r.path, tp.String()), to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete log %s: %w", tp, err)

@@ -178,6 +178,11 @@ func (r *dir) readCheckpoint(name string) map[kafka.TopicPartition]kafka.Offset 
 
 // checkpoint writes the three checkpoint files.
 func (r *dir) checkpoint() error {
+	r.checkpoints.Lock()
+	defer r.checkpoints.Unlock()
+	r.mu.Lock()
+	r.mu.stale = nil // what is deleted from here on may be named once more
+	r.mu.Unlock()
 	order := r.sorted()
 	recovery, start, hw := map[kafka.TopicPartition]kafka.Offset{}, map[kafka.TopicPartition]kafka.Offset{}, map[kafka.TopicPartition]kafka.Offset{}
 	for _, tp := range order {

@@ -10,14 +10,16 @@
 //	recovery-point-offset-checkpoint   0 \n count \n topic partition offset ...
 //	log-start-offset-checkpoint        the same
 //	replication-offset-checkpoint      the same: high watermarks
+//	cleaner-offset-checkpoint          the same: up to where logs are compacted
+//	tidemark-written-points            what a start under the same boot need not read (points.go)
 //	tidemark-manifest                  one checksummed record for each log, written by a clean stop (manifest.go)
 //	topic-partition/                   a log
 //	topic-partition.HEX-delete/        a deleted log, removed after file.delete.delay.ms
 //
 // # Concurrency
 //
-// Open and Recover run on the caller. Start starts one goroutine for each folder (the schedules); Close ends it. A
-// folder's map of open logs has a lock that is never held across a file call.
+// Open and Recover run on the caller. Start starts one goroutine for each folder (the schedules); Close ends it, and those
+// that compact while there is something to compact (cleaner.go). A folder's map of open logs has a lock that is never held across a file call.
 package logdir
 
 import (

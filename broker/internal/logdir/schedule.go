@@ -17,12 +17,14 @@ import (
 
 // recover reads what the folder holds: after a clean stop the manifest alone, else every log.
 func (r *dir) recover(ctx context.Context) error {
+	r.initCleaner()
+	points := r.readPoints()
 	if list, ok := r.manifest(); ok {
 		for _, m := range list {
 			r.mu.logs[m.tp] = &entry{summary: m.summary, start: m.summary.Start, recovery: m.summary.End}
 		}
 		r.clean = true
-	} else if err := r.recoverAll(ctx); err != nil {
+	} else if err := r.recoverAll(ctx, points); err != nil {
 		return err
 	}
 	if err := errors.Join(r.removeFile(cleanFile), r.removeFile(manifestFile), r.fs.SyncDir(r.path)); err != nil {
@@ -50,7 +52,7 @@ func (r *dir) manifest() ([]manifestEntry, bool) {
 }
 
 // recoverAll opens every log of the folder, which makes it whole, several at once.
-func (r *dir) recoverAll(ctx context.Context) error {
+func (r *dir) recoverAll(ctx context.Context, points map[kafka.TopicPartition]writtenPoint) error {
 	names, err := r.fs.ReadDir(r.path)
 	if err != nil {
 		return fmt.Errorf("log folder %s: %w", r.path, err)
@@ -73,7 +75,7 @@ func (r *dir) recoverAll(ctx context.Context) error {
 		go func() {
 			defer wg.Done()
 			for tp := range queue {
-				r.recoverLog(tp, start[tp], recovery[tp])
+				r.recoverLog(tp, start[tp], recovery[tp], points[tp])
 			}
 		}()
 	}
@@ -91,10 +93,10 @@ func (r *dir) recoverAll(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (r *dir) recoverLog(tp kafka.TopicPartition, start, recovery kafka.Offset) {
+func (r *dir) recoverLog(tp kafka.TopicPartition, start, recovery kafka.Offset, point writtenPoint) {
 	e := &entry{start: start, recovery: recovery}
 	l, err := commitlog.Open(commitlog.Options{Env: r.env, Config: &commitlog.Config{}, Dir: path.Join(r.path, tp.String()),
-		StartOffset: start, RecoveryPoint: recovery})
+		StartOffset: start, RecoveryPoint: recovery, WrittenPoint: point.offset, WrittenTopicID: point.id})
 	if err != nil {
 		// It is tried again at its first use, which answers KAFKA_STORAGE_ERROR if it fails again.
 		r.d.o.Logger.Error("log cannot be recovered", "folder", path.Join(r.path, tp.String()), "error", err)
@@ -178,10 +180,11 @@ func (r *dir) schedule() {
 			r.retain(now)
 		}
 		if moved := r.startMoved.Swap(false); checkpoint.due(now) || moved {
-			if err := r.checkpoint(); err != nil {
+			if err := errors.Join(r.markLogs(), r.checkpoint()); err != nil {
 				r.failed(err)
 			}
 		}
+		r.cleanDue(now)
 	}
 }
 
@@ -337,6 +340,7 @@ func (r *dir) close() error {
 		<-r.done
 	}
 	r.flushed()
+	r.stopCleaner()
 	defer func() { _ = r.lock.Close() }()
 	if r.offline.Load() {
 		return nil
@@ -354,6 +358,7 @@ func (r *dir) close() error {
 		return r.checkpoint()
 	}
 	r.doWork()
+	r.writeCleaned()
 	if err := errors.Join(r.checkpoint(), r.writeFile(manifestFile, appendManifest(nil, list))); err != nil {
 		return err
 	}

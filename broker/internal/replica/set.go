@@ -297,6 +297,11 @@ func Settings(t *config.Topic, b *config.Broker) *partition.Config {
 			FileDeleteDelayMS:    t.FileDeleteDelayMS,
 			ProducerExpirationMS: int64(b.ProducerIDExpirationMS),
 			Preallocate:          t.Preallocate,
+			Compact:              t.Compacts(),
+			DeleteRetentionMS:    t.DeleteRetentionMS,
+			MinCompactionLagMS:   t.MinCompactionLagMS,
+			MaxCompactionLagMS:   t.MaxCompactionLagMS,
+			MinCleanableRatio:    t.MinCleanableDirtyRatio,
 		},
 	}
 	if codec, err := compress.ParseCodec(t.CompressionType); err == nil {
@@ -313,7 +318,8 @@ func Settings(t *config.Topic, b *config.Broker) *partition.Config {
 	return c
 }
 
-// idle opens a log that nobody has used since the start when its retention may have something to delete.
+// idle opens a log that nobody has used since the start when its retention may have something to delete, or the cleaner to
+// compact.
 func (s *Set) idle(tp kafka.TopicPartition, sum *commitlog.Summary) {
 	t := s.topics.Load().byName[tp.Topic]
 	if t == nil {
@@ -327,7 +333,8 @@ func (s *Set) idle(tp kafka.TopicPartition, sum *commitlog.Summary) {
 		}
 		newest := max(sum.Segments[0].MaxTimestamp, sum.Segments[0].LastWriteMS)
 		old := cfg.RetentionMS > 0 && sum.Segments[0].Size > 0 && s.o.NowMS()-newest > cfg.RetentionMS
-		if large := cfg.RetentionBytes > 0 && size > cfg.RetentionBytes; !cfg.DeleteOnRetention || !old && !large {
+		if large := cfg.RetentionBytes > 0 && size > cfg.RetentionBytes; (!cfg.DeleteOnRetention || !old && !large) &&
+			!sum.Dirty(cfg, s.o.Dirs.CleanedTo(tp), s.o.NowMS()).Wanted(cfg) {
 			return
 		}
 	}

@@ -1,0 +1,136 @@
+package logdir
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidemark/tidemark/core/clock"
+	"github.com/tidemark/tidemark/core/commitlog"
+	"github.com/tidemark/tidemark/core/kafka"
+)
+
+// The recovery points that Kafka's file holds are forced to disk, and move when a segment is rolled. A process that is
+// killed leaves the page cache as it was, so the next one may trust all that was written, as long as the system has not
+// been started anew in between: the written points, in tidemark-written-points,
+//
+//	boot id
+//	topic partition offset topic-id ...
+//
+// are never forced to disk, and a file of another boot is not read. The topic's id tells a log from an earlier one of the
+// same name.
+
+// pointsTimeLimit bounds how long one round of marks may keep the schedule; the logs that it leaves out have theirs in the
+// next.
+const pointsTimeLimit = time.Second
+
+// writtenPoint is one line of the file.
+type writtenPoint struct {
+	offset kafka.Offset
+	id     kafka.TopicID
+}
+
+// markLogs moves the written points of the logs that have grown and writes them down. [schedule]
+func (r *dir) markLogs() error {
+	if r.bootID == "" || r.full.Load() {
+		return nil
+	}
+	began := time.Now()
+	b := append([]byte(r.bootID), '\n')
+	for _, tp := range r.sorted() {
+		e, ok := r.entry(tp)
+		if !ok || e.log == nil {
+			continue
+		}
+		if e.owner != nil && e.log.WrittenPoint() < e.log.EndOffset() && time.Since(began) < pointsTimeLimit {
+			due := false
+			e.owner.Exclusive(func() { due = e.log.Mark(commitlog.MarkBytes) })
+			if due {
+				if err := e.log.WriteMark(); err != nil {
+					if r.isGone(e.log) {
+						continue
+					}
+					return err
+				}
+			}
+		}
+		if p := e.log.WrittenPoint(); p > 0 {
+			b = fmt.Appendf(b, "%s %d %d %s\n", tp.Topic, tp.Partition, p, e.log.TopicID())
+		}
+	}
+	return r.writeSoft(pointsFile, b)
+}
+
+// writeSoft replaces a file in one step and forces nothing to disk.
+func (r *dir) writeSoft(name string, b []byte) error {
+	to := path.Join(r.path, name)
+	f, err := r.fs.Create(to + ".tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, 0)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", to, err)
+	}
+	return r.fs.Rename(to+".tmp", to)
+}
+
+// readPoints reads the written points of an earlier process under this boot; nil when there is none.
+func (r *dir) readPoints() map[kafka.TopicPartition]writtenPoint {
+	r.bootID = clock.BootID()
+	b, err := r.readFile(pointsFile)
+	if err != nil || b == nil || r.bootID == "" {
+		return nil
+	}
+	return parsePoints(b, r.bootID)
+}
+
+// parsePoints reads the file; lines that cannot be are left out, since they only save work.
+func parsePoints(b []byte, bootID string) map[kafka.TopicPartition]writtenPoint {
+	first, rest, ok := bytes.Cut(b, []byte("\n"))
+	if !ok || string(first) != bootID {
+		return nil
+	}
+	points := map[kafka.TopicPartition]writtenPoint{}
+	for line := range strings.SplitSeq(string(rest), "\n") {
+		f := strings.Fields(line)
+		if len(f) != 4 {
+			continue
+		}
+		p, err1 := strconv.ParseInt(f[1], 10, 32)
+		off, err2 := strconv.ParseInt(f[2], 10, 64)
+		id, err3 := kafka.ParseTopicID(f[3])
+		if err1 == nil && err2 == nil && err3 == nil && p >= 0 && off >= 0 {
+			points[kafka.TopicPartition{Topic: f[0], Partition: kafka.Partition(p)}] = writtenPoint{kafka.Offset(off), id}
+		}
+	}
+	return points
+}
+
+// deletedName notes that the checkpoint files still name a partition that has gone.
+func (r *dir) deletedName(tp kafka.TopicPartition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.stale == nil {
+		r.mu.stale = map[kafka.TopicPartition]struct{}{}
+	}
+	r.mu.stale[tp] = struct{}{}
+}
+
+// freshName makes sure that the checkpoint files say nothing of an earlier log of a new one's name: after a kill the new
+// one would begin at the old one's log start.
+func (r *dir) freshName(tp kafka.TopicPartition) error {
+	r.mu.Lock()
+	_, stale := r.mu.stale[tp]
+	r.mu.Unlock()
+	if !stale {
+		return nil
+	}
+	return r.checkpoint()
+}
