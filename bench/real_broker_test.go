@@ -65,6 +65,47 @@ func TestSmokeSuiteAgainstTheBroker(t *testing.T) {
 	checkProfiles(t, d, received(t, got))
 }
 
+// TestProfilesOfATargetByItsAdminAddress: a cluster that runs already is profiled where the suite names its HTTP side, and
+// one that is not there is said once.
+func TestProfilesOfATargetByItsAdminAddress(t *testing.T) {
+	b, err := proc.Start(t.Context(), proc.Options{Bin: proc.Binary(t), Data: t.TempDir(), Properties: []string{"group.initial.rebalance.delay.ms=0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Kill()
+	for _, c := range []struct {
+		admin string
+		want  []string
+		notes int
+	}{
+		{b.Admin, []string{"broker.cpu.pprof", "load.cpu.pprof"}, 0},
+		{"127.0.0.1:1", []string{"load.cpu.pprof"}, 2},
+	} {
+		suite := filepath.Join(t.TempDir(), "mine.yaml")
+		text := "name: mine\nrate: 500\nwindow: 500ms\nwarm-up: 100ms\ntarget: {bootstrap: " + b.Addr + ", admin: " + c.admin + "}\nbaseline: {repeats: 3}\nprofiles: {extra: none}\n"
+		if err := os.WriteFile(suite, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(t.TempDir(), "out")
+		if _, err := runBench(t, runOptions{out: dir, noProgress: true, bin: proc.Binary(t)}, suite); exitOf(err) != 0 && exitOf(err) != exitInvalid {
+			t.Fatal(err)
+		}
+		d, err := store.Load(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range d.Runs {
+			if !slices.Equal(r.Profiles, c.want) || r.Status == store.Invalid {
+				t.Errorf("admin %s: run %d keeps %q, %s %v", c.admin, r.Repeat, r.Profiles, r.Status, r.Reasons)
+			}
+		}
+		notes := slices.DeleteFunc(slices.Clone(d.Status.Notes), func(n string) bool { return !strings.Contains(n, "profile") })
+		if len(notes) != c.notes {
+			t.Errorf("admin %s: notes %q", c.admin, notes)
+		}
+	}
+}
+
 // checkProfiles: the kept profiles are real ones of both processes, and what arrived at the receiver are their bytes.
 func checkProfiles(t *testing.T, d *store.Data, arrived map[string][]profiles.Received) {
 	t.Helper()

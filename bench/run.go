@@ -102,6 +102,7 @@ type runner struct {
 	began   time.Time // of this session
 
 	profileTold   bool
+	profileMisses int     // runs in a row without the target's profiles
 	secondsBefore float64 // of the sessions before
 }
 
@@ -478,11 +479,26 @@ func (r *runner) profiled(order int, c *store.Cell, res *store.Run) {
 	if err := r.pusher.push(c, res); err != nil {
 		r.note("profiles are kept as files and no longer pushed, since run %d: %v", order+1, err)
 	}
-	if p := resultProfiles(res); p != nil && len(p.Notes) > 0 && !r.profileTold {
+	p := resultProfiles(res)
+	if p == nil {
+		return
+	}
+	if len(p.Notes) > 0 && !r.profileTold {
 		r.profileTold = true
 		r.note("a profile is missing in run %d, and perhaps in others: %s", order+1, p.Notes[0])
 	}
+	if slices.ContainsFunc(p.Taken, func(one result.Profile) bool { return one.Process == processes[0].file }) || r.target.Admin == "" {
+		r.profileMisses = 0
+		return
+	}
+	if r.profileMisses++; r.profileMisses >= maxProfileMisses { // one that never answers makes every run wait
+		r.note("the target was no longer asked for profiles after run %d: %d runs in a row had none", order+1, maxProfileMisses)
+		r.target.Admin, r.profileMisses = "", 0
+	}
 }
+
+// maxProfileMisses is after how many runs in a row without its profiles a target is no longer asked for any.
+const maxProfileMisses = 3
 
 func resultProfiles(r *store.Run) *result.Profiles {
 	if r.Result == nil {

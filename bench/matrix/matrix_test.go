@@ -48,6 +48,17 @@ func TestQuickIsWhatItPromises(t *testing.T) {
 	if p.MaxBytes > 8<<30 {
 		t.Errorf("planned %d bytes", p.MaxBytes)
 	}
+	var with, plain int
+	for _, c := range p.Cells {
+		if c.CPUProfile {
+			with += c.Repeats
+		} else {
+			plain += c.Repeats
+		}
+	}
+	if len(p.Profiled) != 1 || p.Cells[p.Profiled[0].Cell-1].Role != store.Baseline || p.Profiled[0].Repeat != 10 || plain != 2 || with != len(p.Runs)-2 {
+		t.Errorf("profiled %+v, %d runs with CPU profiles, %d without", p.Profiled, with, plain)
+	}
 	t.Logf("%d cells %d runs %.0f s", len(p.Cells), len(p.Runs), p.Seconds)
 }
 
