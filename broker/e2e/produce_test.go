@@ -126,7 +126,7 @@ func TestRefusedBatches(t *testing.T) {
 func TestDuplicatesKeepTheirOffset(t *testing.T) {
 	data := t.TempDir()
 	b := start(t, proc.Options{NoAdmin: true, Data: data})
-	create(t, b, "t", 1)
+	create(t, b, "t", 1, "segment.index.bytes=24", "index.interval.bytes=1") // rolls every few batches, each time with a snapshot
 	w := dial(t, b.Addr)
 	p := w.initProducer()
 	send := func(seq int32) kmsg.ProduceResponseTopicPartition {

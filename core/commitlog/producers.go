@@ -21,9 +21,9 @@ const keptBatches = 5
 type Producers struct {
 	nowMS  func() int64
 	recall func(*producer) // looks in the log for what a snapshot does not hold; nil: there is none
-	byID  map[kafka.ProducerID]*producer
-	undo  []undoStage  // what was staged since the last Append, oldest first
-	ended []AbortedTxn // aborted by staged markers
+	byID   map[kafka.ProducerID]*producer
+	undo   []undoStage  // what was staged since the last Append, oldest first
+	ended  []AbortedTxn // aborted by staged markers
 
 	unstable atomic.Int64 // first unstable offset, -1: none
 
