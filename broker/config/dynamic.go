@@ -64,8 +64,12 @@ func (e *ReadOnlyError) Error() string {
 func CheckDynamic(name, value string) (warning string, err error) {
 	d := BrokerDefinition(name)
 	if d == nil {
-		if reason, ok := unusedReason(name); ok {
+		reason, ok := unusedReason(name)
+		switch {
+		case slices.Contains(unusedDynamic, name):
 			return reason, nil
+		case ok:
+			return "", &ReadOnlyError{name}
 		}
 		near := ""
 		if n := nearest(name, knownNames()); n != "" {

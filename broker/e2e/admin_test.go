@@ -175,6 +175,9 @@ func TestDeletedRecordsStayDeleted(t *testing.T) {
 	create(t, b, "compacted", 1, "cleanup.policy=compact")
 	fill(t, b, "t", 0, 10, 10)
 	w := dial(t, b.Addr)
+	coordinator := kmsg.NewPtrFindCoordinatorRequest()
+	coordinator.CoordinatorKey = "g"
+	ask[*kmsg.FindCoordinatorResponse](w, coordinator) // it makes __consumer_offsets
 	for version := range int16(3) {
 		for _, c := range []struct {
 			topic     string
@@ -190,6 +193,7 @@ func TestDeletedRecordsStayDeleted(t *testing.T) {
 			{"t", 1, -1, 0, nil},
 			{"t", 7, 1, -1, kerr.UnknownTopicOrPartition},
 			{"missing", 0, 1, -1, kerr.UnknownTopicOrPartition},
+			{"__transaction_state", 0, 0, -1, kerr.UnknownTopicOrPartition},
 			{"compacted", 0, 0, -1, kerr.PolicyViolation},
 			{"__consumer_offsets", 0, 0, -1, kerr.InvalidTopicException},
 		} {
@@ -316,7 +320,8 @@ func TestFoldersAndProducersAreDescribed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if all := sizes(); all["t-0"] != info.Size() || all["u-0"] == 0 {
+		all := sizes()
+		if empty, there := all["t-1"]; all["t-0"] != info.Size() || all["u-0"] == 0 || empty != 0 || !there {
 			t.Errorf("version %d: %v, the file of t-0 has %d bytes", version, all, info.Size())
 		}
 		r.Topics = []kmsg.DescribeLogDirsRequestTopic{{Topic: "t", Partitions: []int32{0, 1}}}

@@ -30,7 +30,7 @@ func (h *Handlers) deleteRecords(c *Call, req kmsg.Request) kmsg.Response {
 }
 
 func (h *Handlers) deleteBefore(topic string, n kafka.Partition, before kafka.Offset) (kafka.Offset, kafka.ErrorCode) {
-	if controller.InternalTopic(topic) {
+	if controller.InternalTopic(topic) && h.Image().Topic(topic) != nil {
 		return kafka.NoOffset, kafka.InvalidTopicException
 	}
 	p, code := h.Replicas.ByTopic(topic, n)

@@ -103,6 +103,9 @@ func (h *Handlers) alter(ctx context.Context, asked []alteration, validateOnly b
 func (h *Handlers) refuseAlteration(a *alteration) controller.ConfigResult {
 	switch a.kind {
 	case kmsg.ConfigResourceTypeTopic:
+		if a.Name == "" {
+			return controller.ConfigResult{Err: kafka.InvalidRequest, Text: "Default topic resources are not allowed."}
+		}
 		if err := kafka.ValidateTopicName(a.Name); err != nil {
 			return controller.ConfigResult{Err: kafka.InvalidTopicException, Text: err.Error()}
 		}

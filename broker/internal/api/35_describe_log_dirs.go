@@ -1,6 +1,10 @@
 package api
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark/tidemark/broker/internal/logdir"
@@ -14,19 +18,43 @@ import (
 //   - 4 adds the file system's size and room
 //   - 5 says whether a folder is cordoned, which none is here
 //
-// Without topics every log is told. A log that was never used has no folder and is not told.
+// Without topics every log is told. A partition that was never used has no log yet: it is told as empty where only one folder
+// can become its place.
 func (h *Handlers) describeLogDirs(c *Call, req kmsg.Request) kmsg.Response {
 	r := req.(*kmsg.DescribeLogDirsRequest)
 	reply := c.Later()
 	go func() { // it asks the file systems
 		resp := kmsg.NewPtrDescribeLogDirsResponse()
 		wanted := wantedLogs(r)
-		for _, f := range h.Replicas.Folders() {
+		folders := h.Replicas.Folders()
+		if len(folders) == 1 && !folders[0].Offline {
+			h.addUnused(&folders[0])
+		}
+		for _, f := range folders {
 			resp.Dirs = append(resp.Dirs, describeFolder(&f, wanted))
 		}
 		reply(resp)
 	}()
 	return nil
+}
+
+// addUnused adds the partitions without a log, and keeps the order.
+func (h *Handlers) addUnused(f *logdir.Folder) {
+	have := make(map[kafka.TopicPartition]bool, len(f.Logs))
+	for _, l := range f.Logs {
+		have[l.TopicPartition] = true
+	}
+	for t := range h.Image().Topics() {
+		for n := range t.Partitions {
+			tp := kafka.TopicPartition{Topic: t.Name, Partition: kafka.Partition(n)}
+			if !have[tp] && slices.Contains(t.Partitions[n].Replicas, h.NodeID) {
+				f.Logs = append(f.Logs, logdir.LogSize{TopicPartition: tp})
+			}
+		}
+	}
+	slices.SortFunc(f.Logs, func(a, b logdir.LogSize) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
 }
 
 // wantedLogs is what a request asks for; nil for everything.

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -169,7 +168,7 @@ func (d *decision) judge(a *ConfigAlteration, after map[string]string) (r Config
 	}
 	if err != nil {
 		r.Err, r.Text = kafka.InvalidConfig, err.Error()
-		if readOnly := (*config.ReadOnlyError)(nil); errors.As(err, &readOnly) {
+		if a.Kind == metadata.BrokerResource { // as Kafka tells the two apart
 			r.Err = kafka.InvalidRequest
 		}
 		return r
@@ -177,8 +176,7 @@ func (d *decision) judge(a *ConfigAlteration, after map[string]string) (r Config
 	for _, change := range a.Changes {
 		value, ok := after[change.Key]
 		if !ok {
-			r.refuseUnknown(a, change.Key)
-			continue
+			continue // gone, or, as in Kafka, never known
 		}
 		idle := config.TopicIdle(change.Key)
 		if a.Kind == metadata.BrokerResource {
@@ -189,19 +187,4 @@ func (d *decision) judge(a *ConfigAlteration, after map[string]string) (r Config
 		}
 	}
 	return r
-}
-
-// refuseUnknown refuses the removal of a setting that does not exist in any broker.
-func (r *ConfigResult) refuseUnknown(a *ConfigAlteration, key string) {
-	var err error
-	if a.Kind == metadata.TopicResource {
-		if config.TopicDefinition(key) == nil {
-			err = config.ValidateTopic(map[string]string{key: ""})
-		}
-	} else if config.BrokerDefinition(key) == nil {
-		_, err = config.CheckDynamic(key, "")
-	}
-	if err != nil && r.Err == kafka.None {
-		r.Err, r.Text = kafka.InvalidConfig, err.Error()
-	}
 }
