@@ -221,6 +221,24 @@ func (d *Dirs) Open(tp kafka.TopicPartition, id kafka.TopicID, cfg *commitlog.Co
 	return &Log{Log: l, tp: tp, dir: r}, nil
 }
 
+// Empty says, without opening anything, whether a partition's log holds no record: it was never made, or a clean stop noted
+// it so. false means that it has to be opened to know.
+func (d *Dirs) Empty(tp kafka.TopicPartition) bool {
+	r, e := d.find(tp)
+	if r == nil {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case e.log != nil:
+		return e.log.StartOffset() == e.log.EndOffset()
+	case e.summary != nil:
+		return e.summary.Start == e.summary.End
+	}
+	return false
+}
+
 // Attach names the partition over a log, which the schedules need.
 func (l *Log) Attach(o Owner) {
 	l.dir.mu.Lock()

@@ -58,6 +58,13 @@ func (s *Set) ByName(topic []byte, p kafka.Partition) (*partition.Partition, kaf
 	return s.partition(t, p)
 }
 
+// Empty says, without opening anything, whether a partition that lives here holds no record; false also when that is not
+// known. A coordinator need not load it then.
+func (s *Set) Empty(topic string, p kafka.Partition) bool {
+	t := s.topics.Load().byName[topic]
+	return t != nil && p >= 0 && int(p) < len(t.parts) && s.o.Dirs.Empty(kafka.TopicPartition{Topic: topic, Partition: p})
+}
+
 // Close closes every partition: waiting requests are answered with kafka.NotLeaderForPartition. The logs are closed by
 // logdir.
 func (s *Set) Close(ctx context.Context) error { return s.close(ctx) }

@@ -156,10 +156,10 @@ func TestTheMemoryOfAnswersIsBounded(t *testing.T) {
 		writer.do(r)
 		want[i], offsets[i] = 50_000, 0
 	}
-	// 100 connections ask for a megabyte each and read nothing: four megabytes are all there is, and half of it is for
+	// 30 connections ask for a megabyte each and read nothing: four megabytes are all there is, and half of it is for
 	// requests.
 	var slow []*client
-	for range 100 {
+	for range 30 {
 		c := n.dial()
 		c.send(fetchRequest(12, "t", id, offsets))
 		slow = append(slow, c)

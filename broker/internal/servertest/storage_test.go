@@ -144,6 +144,11 @@ func TestACleanStopIsReadFromTheManifest(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, ".kafka_cleanshutdown")); err == nil {
 		t.Error("the clean mark stays while the broker runs")
 	}
+	for i, empty := range []bool{false, false, true} {
+		if got := n.set.Empty("t", kafka.Partition(i)); got != empty {
+			t.Errorf("partition %d is empty: %v", i, got)
+		}
+	}
 	if open := n.set.Open(); open != 0 {
 		t.Errorf("%d partitions are open before their first use", open)
 	}
