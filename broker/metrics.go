@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
@@ -16,4 +18,7 @@ func (b *Broker) metrics() {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "tidemark_partitions", Help: "Partitions in the cluster's image."},
 			func() float64 { return float64(b.controller.Image().NumPartitions()) }),
 	)
+	if err := errors.Join(b.server.Register(b.registry), b.replicas.Register(b.registry)); err != nil {
+		b.o.Logger.Error("some figures are missing from /metrics", "error", err)
+	}
 }

@@ -50,7 +50,10 @@ func (s gatedFS) Remove(name string) error { return s.do(func() error { return s
 func (s gatedFS) RemoveAll(name string) error {
 	return s.do(func() error { return s.fs.RemoveAll(name) })
 }
-func (s gatedFS) SyncDir(name string) error { return s.do(func() error { return s.fs.SyncDir(name) }) }
+func (s gatedFS) SyncDir(name string) error {
+	s.g.countSync()
+	return s.do(func() error { return s.fs.SyncDir(name) })
+}
 func (s gatedFS) Rename(oldName, newName string) error {
 	return s.do(func() error { return s.fs.Rename(oldName, newName) })
 }
@@ -114,8 +117,8 @@ func (f *gatedFile) do(call func() error) error {
 	return call()
 }
 
-func (f *gatedFile) Sync() error            { return f.do(f.f.Sync) }
-func (f *gatedFile) SyncData() error        { return f.do(f.f.SyncData) }
+func (f *gatedFile) Sync() error            { f.g.countSync(); return f.do(f.f.Sync) }
+func (f *gatedFile) SyncData() error        { f.g.countSync(); return f.do(f.f.SyncData) }
 func (f *gatedFile) Truncate(n int64) error { return f.do(func() error { return f.f.Truncate(n) }) }
 func (f *gatedFile) Preallocate(n int64) error {
 	return f.do(func() error { return f.f.Preallocate(n) })

@@ -76,6 +76,7 @@ type Slot struct {
 	Next  *Call
 	Done  bool
 	Share int64 // of queued.max.request.bytes
+	Began int64 // clock.Nanos when its bytes came
 }
 
 // Context ends when the connection closes or the broker stops.

@@ -53,6 +53,7 @@ type dir struct {
 	cluster string // of meta.properties, "" without it
 	lock    io.Closer
 	fs      vfs.FS
+	gate    *vfs.Gate
 	env     *commitlog.Env
 	clean   bool
 	offline atomic.Bool
@@ -146,8 +147,8 @@ func open(o Options) (*Dirs, error) {
 
 func (d *Dirs) openDir(p string) (*dir, error) {
 	// A stalled disk parks goroutines at the gate, not threads in the kernel (BROKER 2).
-	gated := vfs.Gated(d.o.FS, vfs.NewGate(vfs.GateLimit))
-	r := &dir{d: d, path: p, fs: gated, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	gate := vfs.NewGate(vfs.GateLimit)
+	r := &dir{d: d, path: p, fs: vfs.Gated(d.o.FS, gate), gate: gate, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	r.mu.logs = map[kafka.TopicPartition]*entry{}
 	r.mu.gone = map[*commitlog.Log]struct{}{}
 	if err := r.makeFolder(p); err != nil {

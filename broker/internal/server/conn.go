@@ -56,6 +56,7 @@ type conn struct {
 	size     int              // of that frame
 	share    int64            // it holds
 	lastSize int              // of the frame before
+	began    int64            // clock.Nanos when the socket last had something
 
 	out struct {
 		sync.Mutex
@@ -217,7 +218,8 @@ func (c *conn) lookForEnd(now int64) {
 
 // readable reads and serves what the socket has; true ends the connection, false waits for more.
 func (c *conn) readable(fd int) (done bool) {
-	c.active.Store(clock.Nanos())
+	c.began = clock.Nanos()
+	c.active.Store(c.began)
 	for !c.gone.Load() {
 		if c.last.Load() {
 			return true
@@ -247,7 +249,7 @@ func (c *conn) read(fd int) (more, ok bool) {
 	}
 	b := c.s.o.Pool.Get(n)
 	defer b.Release()
-	got, more, ok := readSocket(fd, b.B)
+	got, more, ok := c.readSocket(fd, b.B)
 	if got <= 0 || !ok {
 		return more, ok
 	}
@@ -255,7 +257,7 @@ func (c *conn) read(fd int) (more, ok bool) {
 }
 
 // readSocket reads once. more is false when the socket is empty now, which a read that left room tells too.
-func readSocket(fd int, b []byte) (n int, more, ok bool) {
+func (c *conn) readSocket(fd int, b []byte) (n int, more, ok bool) {
 	for {
 		n, err := unix.Read(fd, b)
 		switch {
@@ -266,6 +268,7 @@ func readSocket(fd int, b []byte) (n int, more, ok bool) {
 		case err != nil || n == 0:
 			return 0, false, false
 		}
+		c.s.met.read.Add(int64(n))
 		return n, n == len(b), true
 	}
 }
@@ -320,7 +323,7 @@ func (c *conn) keep(in []byte) bool {
 
 // readFront reads the first bytes of a frame.
 func (c *conn) readFront(fd int) (more, ok bool) {
-	n, more, ok := readSocket(fd, c.front[c.have:])
+	n, more, ok := c.readSocket(fd, c.front[c.have:])
 	c.have += n
 	if !ok || c.have < frontBytes {
 		return more, ok
@@ -355,7 +358,7 @@ func (c *conn) readFrame(fd int) (more, ok bool) {
 		return false, false
 	}
 	if c.have < len(c.frame.B) {
-		n, more, ok := readSocket(fd, c.frame.B[c.have:])
+		n, more, ok := c.readSocket(fd, c.frame.B[c.have:])
 		c.have += n
 		if !ok || c.have < c.size {
 			return more, ok
@@ -431,6 +434,7 @@ func (c *conn) keyOK(front []byte, size int) bool {
 func (c *conn) serve(b *buf.Buf, frame []byte, share int64) bool {
 	call := c.s.calls.Get().(*api.Call)
 	call.Client, call.Conn, call.Frame, call.Slot.Share = &c.client, c, b, share
+	call.Slot.Began = c.began
 	if !c.push(call) {
 		return false
 	}

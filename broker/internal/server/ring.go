@@ -136,6 +136,7 @@ func (c *conn) pump(fd int) (drained bool) {
 		c.out.Unlock()
 		last.Slot.Next = nil
 		c.send.load(first)
+		c.s.met.leaving(c)
 		if full {
 			c.signal()
 		}
@@ -194,6 +195,7 @@ func (c *conn) release(call *api.Call) {
 		call.Frame.Release()
 	}
 	c.s.budget.give(call.Slot.Share)
+	c.s.met.served(call.Key)
 	call.Reset()
 	c.s.calls.Put(call)
 }

@@ -131,6 +131,7 @@ func (s *sender) run(c *conn, fd int) sent {
 		if c.stuck.Load() != 0 {
 			c.stuck.Store(0)
 		}
+		c.s.met.written.Add(int64(wrote))
 		s.advance(c, int64(wrote))
 	}
 	return sendDone

@@ -1,0 +1,69 @@
+package replica
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemark/tidemark/broker/internal/logdir"
+)
+
+// Register gives the figures of partitions and log folders to a registry. They are computed when a page is scraped.
+func (s *Set) Register(r prometheus.Registerer) error { return r.Register(newMetrics(s)) }
+
+// metrics is the figures of partitions and log folders as Prometheus sees them.
+type metrics struct {
+	s                                               *Set
+	partitions, logs, files, tail                   *prometheus.Desc
+	offline, full, fsyncs, rounds, flushed, waiting *prometheus.Desc
+}
+
+func newMetrics(s *Set) *metrics {
+	d := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return &metrics{
+		s:          s,
+		partitions: d("tidemark_partitions_in_use", "Partitions that have been used since the start; the others cost a pointer."),
+		logs:       d("tidemark_logs", "Logs that lie in a log folder.", "folder"),
+		files:      d("tidemark_open_segment_files", "Files of segments that are open.", "folder"),
+		tail:       d("tidemark_tail_bytes", "Memory that holds fresh batches for fetches (tidemark.tail.bytes)."),
+		offline:    d("tidemark_log_folder_offline", "1 when a disk error has taken the log folder offline.", "folder"),
+		full:       d("tidemark_log_folder_full", "1 while the log folder takes no records for want of room.", "folder"),
+		fsyncs:     d("tidemark_fsyncs_total", "Calls of fsync and fdatasync, on files and folders.", "folder"),
+		rounds:     d("tidemark_flush_rounds_total", "Rounds of group commit (tidemark.fsync=batch).", "folder"),
+		flushed:    d("tidemark_flush_round_logs_total", "Logs that rounds of group commit have flushed.", "folder"),
+		waiting:    d("tidemark_file_calls", "File calls that are under way, at most 64 at once.", "folder"),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.partitions, m.logs, m.files, m.tail, m.offline, m.full, m.fsyncs, m.rounds, m.flushed, m.waiting} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	put := func(d *prometheus.Desc, kind prometheus.ValueType, v int64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, kind, float64(v), labels...)
+	}
+	put(m.partitions, prometheus.GaugeValue, int64(m.s.Open()))
+	put(m.tail, prometheus.GaugeValue, m.s.o.Dirs.TailBytes())
+	m.s.o.Dirs.Counts(func(c logdir.Counts) {
+		put(m.logs, prometheus.GaugeValue, c.Logs, c.Path)
+		put(m.files, prometheus.GaugeValue, c.OpenFiles, c.Path)
+		put(m.offline, prometheus.GaugeValue, one(c.Offline), c.Path)
+		put(m.full, prometheus.GaugeValue, one(c.Full), c.Path)
+		put(m.waiting, prometheus.GaugeValue, c.FileCalls, c.Path)
+		put(m.fsyncs, prometheus.CounterValue, c.Fsyncs, c.Path)
+		put(m.rounds, prometheus.CounterValue, c.FlushRounds, c.Path)
+		put(m.flushed, prometheus.CounterValue, c.FlushedLogs, c.Path)
+	})
+}
+
+func one(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
