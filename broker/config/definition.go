@@ -63,14 +63,15 @@ func (d *Definition) check(text string) error {
 		}
 		return d.inRange(text, n)
 	case List:
-		seen := splitList(text)
-		for i, v := range seen {
+		seen := map[string]bool{}
+		for _, v := range splitList(text) {
 			if err := d.oneOf(v); err != nil {
 				return err
 			}
-			if slices.Contains(seen[:i], v) {
+			if seen[v] {
 				return fmt.Errorf("%q names %s twice", text, v)
 			}
+			seen[v] = true
 		}
 	default:
 		return d.oneOf(text)

@@ -2,7 +2,11 @@ package config
 
 // nearest is the known name that takes the fewest insertions, deletions, replacements and swaps of neighbours to reach
 // from name, or "" when none is close enough to be a slip of the keyboard.
+// Only names of a likely length are looked at: the work grows with the length, and clients send names.
 func nearest(name string, known []string) string {
+	if len(name) > 128 {
+		return ""
+	}
 	best, bound := "", max(2, len(name)/4)+1
 	for _, k := range known {
 		if d := editDistance(name, k); d < bound {

@@ -61,21 +61,29 @@ func (h *Handlers) offsetCommit(c *Call, r kmsg.Request) kmsg.Response {
 	}
 	reply := c.Later()
 	h.Groups.OffsetCommit(req, func(resp *kmsg.OffsetCommitResponse) {
-		for _, bad := range unknown {
-			addCommitErrors(resp, bad)
-		}
+		addCommitErrors(resp, unknown)
 		reply(resp)
 	})
 	return nil
 }
 
-// addCommitErrors puts a topic's unknown partitions beside its known ones.
-func addCommitErrors(resp *kmsg.OffsetCommitResponse, bad kmsg.OffsetCommitResponseTopic) {
-	for i := range resp.Topics {
-		if t := &resp.Topics[i]; t.Topic == bad.Topic && t.TopicID == bad.TopicID {
-			t.Partitions = append(t.Partitions, bad.Partitions...)
-			return
-		}
+// addCommitErrors puts topics' unknown partitions beside their known ones.
+func addCommitErrors(resp *kmsg.OffsetCommitResponse, unknown []kmsg.OffsetCommitResponseTopic) {
+	type topic struct {
+		name string
+		id   [16]byte
 	}
-	resp.Topics = append(resp.Topics, bad)
+	at := make(map[topic]int, len(resp.Topics))
+	for i := range resp.Topics {
+		at[topic{resp.Topics[i].Topic, resp.Topics[i].TopicID}] = i
+	}
+	for _, bad := range unknown {
+		of := topic{bad.Topic, bad.TopicID}
+		if i, ok := at[of]; ok {
+			resp.Topics[i].Partitions = append(resp.Topics[i].Partitions, bad.Partitions...)
+			continue
+		}
+		at[of] = len(resp.Topics)
+		resp.Topics = append(resp.Topics, bad)
+	}
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -121,7 +122,7 @@ func (h *Handlers) createdTopic(result controller.TopicResult, asked []controlle
 	t.Topic, t.ErrorCode, t.TopicID = result.Name, int16(result.Err), result.ID
 	t.NumPartitions, t.ReplicationFactor, t.Configs = -1, -1, []kmsg.CreateTopicsResponseTopicConfig{}
 	if result.Err != kafka.None {
-		t.ErrorMessage = kmsg.StringPtr(result.Text)
+		t.ErrorMessage = clip(result.Text)
 		return t
 	}
 	t.NumPartitions = int32(len(result.Topic.Partitions))
@@ -147,6 +148,17 @@ func errText(code kafka.ErrorCode, text string) *string {
 	}
 	if text == "" {
 		text = fmt.Sprint(code)
+	}
+	return clip(text)
+}
+
+// maxErrorText bounds what is said of an error: it may quote what a client has sent, and a field of an older version has room for
+// 32,767 bytes.
+const maxErrorText = 1000
+
+func clip(text string) *string {
+	if len(text) > maxErrorText {
+		text = strings.ToValidUTF8(text[:maxErrorText], "") + "..."
 	}
 	return &text
 }

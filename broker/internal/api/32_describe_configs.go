@@ -16,8 +16,26 @@ import (
 func (h *Handlers) describeConfigs(c *Call, req kmsg.Request) kmsg.Response {
 	r := req.(*kmsg.DescribeConfigsRequest)
 	resp := kmsg.NewPtrDescribeConfigsResponse()
+	type resource struct {
+		kind kmsg.ConfigResourceType
+		name string
+	}
+	told := map[resource]bool{} // an answer is much larger than a question: each is given once
 	for i := range r.Resources {
-		resp.Resources = append(resp.Resources, h.describeResource(r, &r.Resources[i]))
+		asked := &r.Resources[i]
+		of := resource{asked.ResourceType, asked.ResourceName}
+		if id, err := strconv.ParseInt(of.name, 10, 32); err == nil && of.kind == kmsg.ConfigResourceTypeBroker {
+			of.name = strconv.FormatInt(id, 10) // 0, 00 and +0 are one broker
+		}
+		if told[of] {
+			again := kmsg.NewDescribeConfigsResponseResource()
+			again.ResourceType, again.ResourceName = asked.ResourceType, asked.ResourceName
+			again.ErrorCode, again.ErrorMessage = int16(kafka.InvalidRequest), kmsg.StringPtr("The resource is named twice.")
+			resp.Resources = append(resp.Resources, again)
+			continue
+		}
+		told[of] = true
+		resp.Resources = append(resp.Resources, h.describeResource(r, asked))
 	}
 	return resp
 }
@@ -26,7 +44,7 @@ func (h *Handlers) describeResource(r *kmsg.DescribeConfigsRequest, asked *kmsg.
 	out := kmsg.NewDescribeConfigsResponseResource()
 	out.ResourceType, out.ResourceName = asked.ResourceType, asked.ResourceName
 	entries, code, text := h.configEntries(asked)
-	out.ErrorCode, out.ErrorMessage = int16(code), &text
+	out.ErrorCode, out.ErrorMessage = int16(code), clip(text)
 	for _, e := range entries {
 		if len(asked.ConfigNames) == 0 || slices.Contains(asked.ConfigNames, e.Definition.Name) {
 			out.Configs = append(out.Configs, describeEntry(r, &e))

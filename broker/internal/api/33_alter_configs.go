@@ -135,7 +135,7 @@ func (h *Handlers) tellAltered(a *controller.ConfigAlteration, result *controlle
 			h.Logger.Info("setting removed", what, name, "property", change.Key)
 			continue
 		}
-		h.Logger.Info("setting changed", what, name, "property", change.Key, "value", change.Value)
+		h.Logger.Info("setting changed", what, name, "property", change.Key, "value", *clip(change.Value))
 	}
 	for _, text := range result.Warnings {
 		h.Logger.Warn("setting "+text, what, name)

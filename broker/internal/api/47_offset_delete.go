@@ -49,16 +49,17 @@ func (h *Handlers) offsetDelete(c *Call, r kmsg.Request) kmsg.Response {
 
 // joinDeleted puts a topic's unknown partitions beside its known ones.
 func joinDeleted(topics, unknown []kmsg.OffsetDeleteResponseTopic) []kmsg.OffsetDeleteResponseTopic {
+	at := make(map[string]int, len(topics))
+	for i := range topics {
+		at[topics[i].Topic] = i
+	}
 	for _, bad := range unknown {
-		there := false
-		for i := range topics {
-			if topics[i].Topic == bad.Topic && !there {
-				topics[i].Partitions, there = append(topics[i].Partitions, bad.Partitions...), true
-			}
+		if i, ok := at[bad.Topic]; ok {
+			topics[i].Partitions = append(topics[i].Partitions, bad.Partitions...)
+			continue
 		}
-		if !there {
-			topics = append(topics, bad)
-		}
+		at[bad.Topic] = len(topics)
+		topics = append(topics, bad)
 	}
 	return topics
 }

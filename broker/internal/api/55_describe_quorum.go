@@ -6,7 +6,8 @@ import (
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
-// describeQuorum serves API key 55, versions 0 to 2: the metadata quorum, which has one voter here.
+// describeQuorum serves API key 55, versions 0 to 2: the metadata quorum, which has one voter here. As in Kafka a request that
+// names anything else, or more, gets an error for all.
 //
 //   - 1 adds when a voter was last heard of and caught up: for the leader itself that is now
 //   - 2 adds messages, directory ids (zero: the voters are fixed at start, as with kraft.version 0) and the voters' nodes
@@ -14,6 +15,7 @@ func (h *Handlers) describeQuorum(_ *Call, req kmsg.Request) kmsg.Response {
 	r := req.(*kmsg.DescribeQuorumRequest)
 	resp := kmsg.NewPtrDescribeQuorumResponse()
 	q := h.Controller.Quorum()
+	valid := len(r.Topics) == 1 && r.Topics[0].Topic == kafka.MetadataTopic && len(r.Topics[0].Partitions) == 1 && r.Topics[0].Partitions[0].Partition == 0
 	for i := range r.Topics {
 		t := kmsg.NewDescribeQuorumResponseTopic()
 		t.Topic = r.Topics[i].Topic
@@ -21,9 +23,8 @@ func (h *Handlers) describeQuorum(_ *Call, req kmsg.Request) kmsg.Response {
 			p := kmsg.NewDescribeQuorumResponseTopicPartition()
 			p.Partition = asked.Partition
 			p.CurrentVoters, p.Observers = []kmsg.DescribeQuorumResponseTopicPartitionReplicaState{}, []kmsg.DescribeQuorumResponseTopicPartitionReplicaState{}
-			if t.Topic != kafka.MetadataTopic || asked.Partition != 0 {
+			if !valid {
 				p.ErrorCode = int16(kafka.UnknownTopicOrPartition)
-				p.ErrorMessage = kmsg.StringPtr("the only quorum is that of " + kafka.MetadataTopic + "-0")
 				t.Partitions = append(t.Partitions, p)
 				continue
 			}

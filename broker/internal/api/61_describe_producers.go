@@ -12,10 +12,19 @@ func (h *Handlers) describeProducers(c *Call, req kmsg.Request) kmsg.Response {
 	reply := c.Later()
 	go func() { // it waits for appends under way
 		resp := kmsg.NewPtrDescribeProducersResponse()
+		told := map[kafka.TopicPartition]bool{} // an answer is much larger than a question: each is given once
 		for i := range r.Topics {
 			t := kmsg.NewDescribeProducersResponseTopic()
 			t.Topic = r.Topics[i].Topic
 			for _, n := range r.Topics[i].Partitions {
+				tp := kafka.TopicPartition{Topic: t.Topic, Partition: kafka.Partition(n)}
+				if told[tp] {
+					again := kmsg.NewDescribeProducersResponseTopicPartition()
+					again.Partition, again.ErrorCode = n, int16(kafka.InvalidRequest)
+					t.Partitions = append(t.Partitions, again)
+					continue
+				}
+				told[tp] = true
 				t.Partitions = append(t.Partitions, h.producersOf(t.Topic, n))
 			}
 			resp.Topics = append(resp.Topics, t)

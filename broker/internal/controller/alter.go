@@ -99,16 +99,21 @@ func decideAlter(d *decision, a *ConfigAlteration) ConfigResult {
 	return result
 }
 
+// maxValueBytes bounds one setting: it is kept in memory and in each snapshot.
+const maxValueBytes = 256 << 10
+
 // apply carries the changes out on a resource's settings, which stay as they are.
 func (a *ConfigAlteration) apply(before map[string]string) (map[string]string, ConfigResult) {
 	after := map[string]string{}
 	if !a.Replace {
 		maps.Copy(after, before)
 	}
-	for i, change := range a.Changes {
-		if slices.ContainsFunc(a.Changes[:i], func(o ConfigChange) bool { return o.Key == change.Key }) {
+	seen := map[string]bool{}
+	for _, change := range a.Changes {
+		if seen[change.Key] {
 			return nil, ConfigResult{Err: kafka.InvalidRequest, Text: "Error due to duplicate config keys: " + change.Key}
 		}
+		seen[change.Key] = true
 		switch change.Op {
 		case SetConfig:
 			after[change.Key] = change.Value
@@ -124,6 +129,9 @@ func (a *ConfigAlteration) apply(before map[string]string) (map[string]string, C
 			after[change.Key] = combine(parts, change)
 		default:
 			return nil, ConfigResult{Err: kafka.InvalidRequest, Text: fmt.Sprintf("%s: unknown operation %d", change.Key, change.Op)}
+		}
+		if n := len(after[change.Key]); n > maxValueBytes {
+			return nil, ConfigResult{Err: kafka.InvalidConfig, Text: fmt.Sprintf("%s: %d bytes are too many: at most %d", change.Key, n, maxValueBytes)}
 		}
 	}
 	return after, ConfigResult{}
@@ -141,16 +149,21 @@ func (a *ConfigAlteration) list(key, text string, set bool) ([]string, bool) {
 	return d.ListValue(text, set)
 }
 
+// combine appends to a list what it does not hold, or takes out what it holds.
 func combine(parts []string, change ConfigChange) string {
+	have, named := map[string]bool{}, map[string]bool{}
+	for _, p := range parts {
+		have[p] = true
+	}
 	for _, v := range strings.Split(change.Value, ",") {
 		v = strings.TrimSpace(v)
-		at := slices.Index(parts, v)
-		switch {
-		case change.Op == AppendConfig && at < 0 && v != "":
+		if named[v] = true; change.Op == AppendConfig && v != "" && !have[v] {
+			have[v] = true
 			parts = append(parts, v)
-		case change.Op == SubtractConfig && at >= 0:
-			parts = slices.Delete(parts, at, at+1)
 		}
+	}
+	if change.Op == SubtractConfig {
+		parts = slices.DeleteFunc(parts, func(p string) bool { return named[p] })
 	}
 	return strings.Join(parts, ",")
 }
