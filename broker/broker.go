@@ -283,6 +283,9 @@ func (b *Broker) Err() error { return b.failed.err }
 // written. When ctx ends first, connections are cut; the log is still closed in order.
 func (b *Broker) Shutdown(ctx context.Context) error { return b.down(ctx) }
 
+// closeTimeout is what the rooms behind the connections get to close.
+const closeTimeout = 10 * time.Second
+
 func (b *Broker) down(ctx context.Context) error {
 	var errs []error
 	note := func(err error) { errs = append(errs, err) }
@@ -295,6 +298,10 @@ func (b *Broker) down(ctx context.Context) error {
 	if b.server != nil {
 		note(b.server.Shutdown(ctx))
 	}
+	// The rooms behind the connections close in order even when draining has taken all of ctx's time: without that the
+	// clean-shutdown files would be missing whenever a client does not read its answers.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
 	if b.handlers != nil {
 		b.handlers.Close()
 	}

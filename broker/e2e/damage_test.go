@@ -161,6 +161,7 @@ func TestDamagedFilesAtStart(t *testing.T) {
 	for _, clean := range []bool{false, true} {
 		for _, c := range cases {
 			t.Run(fmt.Sprintf("%s/clean=%v", c.name, clean), func(t *testing.T) {
+				t.Parallel()
 				data, n := damaged(t, clean)
 				c.damage(t, data)
 				readBack(t, start(t, proc.Options{NoAdmin: true, Data: data}), n-c.lost)
