@@ -80,6 +80,7 @@ type Server struct {
 		closed    bool
 	}
 	open atomic.Int64 // connections
+	met  metrics
 }
 
 // New makes a server that listens nowhere yet.
@@ -222,6 +223,7 @@ func (s *Server) admit(name string, nc *net.TCPConn) {
 	}
 	if refuse != "" {
 		s.mu.Unlock()
+		s.met.refused.Add(1)
 		s.complain.log("connection refused", "client", host, "reason", refuse)
 		_ = nc.Close()
 		return
@@ -242,6 +244,7 @@ func (s *Server) admit(name string, nc *net.TCPConn) {
 	s.mu.conns[c] = struct{}{}
 	s.mu.perIP[host]++
 	s.open.Add(1)
+	s.met.accepted.Add(1)
 	s.wg.Add(1)
 	s.mu.Unlock()
 	go c.run()
