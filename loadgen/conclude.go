@@ -137,7 +137,7 @@ func (r *run) ackMeant() result.AckMeaning {
 	m.MinISR, _ = strconv.Atoi(topic["min.insync.replicas"])
 	m.FsyncMode = "not known"
 	switch every := topic["flush.messages"]; {
-	case every == "1":
+	case topic["tidemark.fsync"] == "batch", every == "1":
 		m.FsyncMode = "batch"
 	case every == strconv.FormatInt(math.MaxInt64, 10) && topic["flush.ms"] == every:
 		m.FsyncMode = "none"
@@ -153,6 +153,9 @@ func (r *run) ackMeant() result.AckMeaning {
 		brokers = fmt.Sprintf("at least %d of %d brokers", max(m.MinISR, 1), m.Replicas)
 	}
 	m.Sentence = "written to the page cache of " + brokers + "; " + fsync
+	if topic["tidemark.fsync"] == "batch" { // group commit: it alone says that the ack waited
+		m.Sentence = "flushed to the disk of " + brokers + "; fsync before the ack"
+	}
 	if r.spec.Acks == workload.AcksNone {
 		m.Sentence = "handed to the socket; acks=0 has no answer"
 	}
