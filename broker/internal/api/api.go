@@ -60,8 +60,8 @@ type Handlers struct {
 	codecs     *compress.Codecs
 	workers    *workers
 	cold       [maxFolders]*workers // readers of cold pages, by log folder: one that hangs stops only its own
-	produces   sync.Pool // *produceCall
-	fetches    sync.Pool // *fetchCall
+	produces   sync.Pool            // *produceCall
+	fetches    sync.Pool            // *fetchCall
 }
 
 // New makes the handlers and starts the workers that build the answers of fetches that had to wait.
