@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemark/tidemark/core/clock"
@@ -19,6 +20,7 @@ type pacer struct {
 	intended int64              // records intended inside the window, so far
 	seconds  []int64            // intended, by second of the window
 	owed     int64              // lateness that waiting in the driver has caused and no pause has made up yet
+	due      atomic.Int64       // when the next record that has not been handed to the driver is intended; 0 before the first
 	err      error
 }
 
@@ -43,6 +45,7 @@ func (p *pacer) open() {
 			p.intend(next)
 			next = p.begin + p.schedule.Next()
 		}
+		p.due.Store(next)
 		if !p.r.spend(bytes) || !p.offer() {
 			break
 		}
