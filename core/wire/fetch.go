@@ -54,11 +54,11 @@ func (f *FetchRequest) Parse(body []byte, version int16) error {
 	if version >= 7 {
 		f.SessionID, f.SessionEpoch = r.int32(), r.int32()
 	}
-	for n := r.count(flexible, 2); n > 0 && !r.bad; n-- {
+	for n := r.count(flexible, 2); n > 0 && !r.bad && len(f.Partitions) <= MaxEntries; n-- {
 		f.parseTopic(&r, version)
 	}
 	if version >= 7 {
-		for n := r.count(flexible, 2); n > 0 && !r.bad; n-- {
+		for n := r.count(flexible, 2); n > 0 && !r.bad && len(f.ForgottenPartitions) <= MaxEntries; n-- {
 			f.parseForgotten(&r, version)
 		}
 	}

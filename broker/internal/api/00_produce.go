@@ -50,6 +50,10 @@ func (h *Handlers) produce(c *Call) {
 		c.Abort(fmt.Sprintf("Produce version %d: %v", c.Version, err))
 		return
 	}
+	if !c.afford(len(pc.req.Topics) + len(pc.req.Partitions)) {
+		h.recycleProduce(pc)
+		return
+	}
 	pc.prepare(len(pc.req.Partitions))
 	policy := record.Policy{Codecs: h.codecs, AllowZstd: c.Version >= zstdSince, NowMS: h.NowMS()}
 	for t := range pc.req.Topics {

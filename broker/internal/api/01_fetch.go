@@ -76,6 +76,9 @@ func (h *Handlers) fetch(c *Call) {
 		c.Abort(fmt.Sprintf("Fetch version %d: %v", c.Version, err))
 		return
 	}
+	if !c.afford(len(f.req.Topics) + len(f.req.Partitions)) {
+		return
+	}
 	if code := f.open(); code != kafka.None {
 		f.refuse(code)
 		return

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -93,6 +94,21 @@ func (c *Call) Later() func(kmsg.Response) {
 		}
 		c.reply(r)
 	}
+}
+
+const (
+	// manyParts is from how many topics and partitions on a Produce or Fetch pays for the memory that serving it takes.
+	manyParts = 2000
+	partBytes = 400
+)
+
+// afford takes the memory for n topics and partitions; false when there is none: the call is aborted.
+func (c *Call) afford(n int) bool {
+	if n < manyParts || c.Conn.Share(c, int64(n)*partBytes) {
+		return true
+	}
+	c.Abort(fmt.Sprintf("no memory for a request of %d topics and partitions (queued.max.request.bytes)", n))
+	return false
 }
 
 // NoAnswer completes the call without sending anything (acks=0).

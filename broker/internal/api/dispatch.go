@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -64,33 +65,63 @@ func (h *Handlers) Serve(c *Call, frame []byte) {
 	}
 }
 
-// decoded serves a row whose messages are kmsg's.
+// decoded serves a row whose messages are kmsg's. A large request is decoded and handled alone: both may take many times its
+// size.
 func (h *Handlers) decoded(r *row, c *Call) {
+	large := len(c.Body) > largeRequestBytes
+	if large {
+		h.oneAtATime.Lock()
+		defer h.oneAtATime.Unlock()
+	}
 	req := kmsg.RequestForKey(c.Key)
 	req.SetVersion(c.Version)
 	// kmsg's byte fields are slices of what it reads, and handlers keep some (a member's metadata): the frame's buffer is
 	// used again as soon as the call is answered, so they get a copy of their own.
-	if err := h.decode(req, bytes.Clone(c.Body)); err != nil {
+	if err := decode(req, bytes.Clone(c.Body)); err != nil {
 		c.Abort(fmt.Sprintf("malformed %s version %d: %v", r.name, c.Version, err))
 		return
+	}
+	if large {
+		if n := elements(reflect.ValueOf(req).Elem(), 0); n > maxElements {
+			c.Abort(fmt.Sprintf("%s with more than %d topics, partitions or other elements", r.name, maxElements))
+			return
+		}
 	}
 	if resp := r.handle(h, c, req); resp != nil {
 		c.reply(resp)
 	}
 }
 
-func (h *Handlers) decode(req kmsg.Request, body []byte) (err error) {
-	if len(body) > largeRequestBytes {
-		h.oneAtATime.Lock()
-		defer h.oneAtATime.Unlock()
-	}
-	// A decoder that panics on what a client sent is a bug, but it must not end the broker.
+// decode reads a request. A decoder that panics on what a client sent is a bug, but it must not end the broker.
+func decode(req kmsg.Request, body []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("decoder: %v", r)
 		}
 	}()
 	return req.ReadFrom(body)
+}
+
+// maxElements bounds what one request may name: an answer takes some hundred bytes for each, and 100,000 partitions are the
+// most that a broker is built for.
+const maxElements = 250_000
+
+// elements counts the elements of all arrays of a request, up to a few more than maxElements.
+func elements(v reflect.Value, n int) int {
+	for i := 0; i < v.NumField() && n <= maxElements; i++ {
+		f := v.Field(i)
+		if f.Kind() != reflect.Slice || f.Type().Elem().Kind() == reflect.Uint8 {
+			continue
+		}
+		n += f.Len()
+		if f.Type().Elem().Kind() != reflect.Struct {
+			continue
+		}
+		for k := 0; k < f.Len() && n <= maxElements; k++ {
+			n = elements(f.Index(k), n)
+		}
+	}
+	return n
 }
 
 // reply encodes a response and completes the call.
