@@ -66,6 +66,8 @@ func helperHung() {
 // A disk that hangs under thousands of connections parks their requests: ApiVersions is answered, the other log folder
 // serves appends, reads and fetches that wait, and the process has no thread for each. When the disk comes back everybody
 // is answered.
+//
+//tidy:long one story: hang, look, let go
 func TestAHungDiskHoldsUpItsOwnFolderOnly(t *testing.T) {
 	var limit unix.Rlimit
 	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
