@@ -204,23 +204,19 @@ func (e *every) due(now int64) bool {
 	return true
 }
 
-// doWork runs what the append path left. A failed flush is a failed disk.
+// doWork runs what the append path left. A failed flush is a failed disk. What comes meanwhile waits for the next turn, which
+// it has asked for: logs that roll faster than their segments are flushed must not keep retention and the rest waiting.
 func (r *dir) doWork() {
-	for {
-		r.mu.Lock()
-		list := r.mu.work
-		r.mu.work = nil
-		r.mu.Unlock()
-		if len(list) == 0 {
-			return
+	r.mu.Lock()
+	list := r.mu.work
+	r.mu.work = nil
+	r.mu.Unlock()
+	for _, w := range list {
+		if r.offline.Load() {
+			continue
 		}
-		for _, w := range list {
-			if r.offline.Load() {
-				continue
-			}
-			if err := w.run(); err != nil && !errors.Is(err, commitlog.ErrClosed) && !r.isGone(w.log) {
-				r.failed(err)
-			}
+		if err := w.run(); err != nil && !errors.Is(err, commitlog.ErrClosed) && !r.isGone(w.log) {
+			r.failed(err)
 		}
 	}
 }
