@@ -541,3 +541,21 @@ func TestReadersBesideCleaning(t *testing.T) {
 		t.Fatalf("%d records are left", n)
 	}
 }
+
+// The tail ring does not go on answering with what has been compacted away.
+func TestCompactionReachesTheTailRing(t *testing.T) {
+	w := newWorld(t, compactConfig())
+	w.env.Tail = NewTailBudget(1 << 20)
+	for i := range 10 {
+		w.put(batchSpec{ts: 1}, kv{"k", []byte{byte(i)}})
+	}
+	w.roll()
+	w.put(batchSpec{ts: 1}, kv{"x", []byte("fresh")})
+	w.clean()
+	if got := consume(t, w.l, false); len(got) != 2 {
+		t.Fatalf("%d records are read", len(got))
+	}
+	if err := w.l.Close(); err != nil || w.env.Tail.Used() != 0 {
+		t.Fatalf("%d bytes are in the ring after Close: %v", w.env.Tail.Used(), err)
+	}
+}

@@ -139,6 +139,9 @@ func TestMetamorphicCompaction(t *testing.T) {
 		w := newWorld(t, cfg)
 		w.l.Abandon()
 		w.env = (&Env{FS: w.mem, NowMS: func() int64 { return w.now }, Files: NewFileCache(rapid.SampledFrom([]int{1, 100}).Draw(rt, "openFiles"))}).withDefaults()
+		if rapid.Bool().Draw(rt, "tail") {
+			w.env.Tail = NewTailBudget(1 << 20)
+		}
 		w.open(0, 0)
 		slots := rapid.SampledFrom([]int64{1, 5, 1000}).Draw(rt, "slots")
 		m := &compactMachine{w: w, slots: slots, written: map[kafka.Offset]seen{}, want: map[string]string{}, seq: map[kafka.ProducerID]int32{}, open: map[kafka.ProducerID]map[string]*string{}}

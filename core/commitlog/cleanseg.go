@@ -190,6 +190,9 @@ func (l *Log) replace(w *cleaned, group []*segment, cuts int) error {
 	segs = append(append(segs, w.s), l.mu.segs[at+len(group):]...)
 	l.mu.segs, l.mu.hints, l.mu.newFiles = segs, nil, true
 	l.mu.Unlock()
+	if r := l.tail.Load(); r != nil {
+		l.env.Tail.dropBefore(r, w.s.end)
+	}
 	due := l.env.NowMS() + l.Config().FileDeleteDelayMS
 	for i, old := range group {
 		if err := l.retireOld(old, due, i > 0); err != nil {

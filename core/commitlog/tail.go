@@ -105,6 +105,15 @@ func (t *TailBudget) cut(r *tailRing, end kafka.Offset) {
 	}
 }
 
+// dropBefore lets all batches go that end below off: compaction has rewritten them.
+func (t *TailBudget) dropBefore(r *tailRing, off kafka.Offset) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for r.batches.n > 0 && r.batches.at(0).last < off {
+		t.releaseLocked(r.batches.pop())
+	}
+}
+
 // read fills s from the ring and reports whether the ring can answer: it must reach back to from.
 func (t *TailBudget) read(r *tailRing, s *Slice, from kafka.Offset, maxBytes int, limit kafka.Offset, minOne bool) bool {
 	t.mu.Lock()
