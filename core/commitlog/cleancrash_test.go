@@ -10,9 +10,23 @@ import (
 
 	"github.com/tidemark/tidemark/core/compress"
 	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/vfs"
 	"github.com/tidemark/tidemark/core/vfs/vfstest"
 	"pgregory.net/rapid"
 )
+
+// cleanCrash is a compacted log whose cleanings are crashed before every call that changes or syncs a file. power is the
+// chance, in percent, that a piece of unsynced work survives.
+type cleanCrash struct {
+	*world
+	rnd    *rand.Rand
+	power  int
+	want   map[string]string // what consumers must see
+	end    kafka.Offset
+	clones int
+	inside bool // a cleaning runs
+	busy   bool // so does a check
+}
 
 // Whatever is left of a crash before any call of a cleaning, the log that opens shows consumers the same values, ends
 // where it ended, knows the same producers, has no file left over, and can be cleaned again. So does a crash during the
@@ -20,91 +34,94 @@ import (
 func TestCrashAtEveryStepOfCleaning(t *testing.T) {
 	for _, power := range []int{0, 50, 90, 100} {
 		for seed := range uint64(8) {
-			rnd := rand.New(rand.NewPCG(seed, uint64(power)))
 			cfg := compactConfig()
 			cfg.SegmentBytes = 900
-			w := newWorld(t, cfg)
-			w.l.Abandon()
-			inside, depth, clones := false, 0, 0
-			var want map[string]string
-			var end kafka.Offset
-			check := func(point kafka.Offset) {
-				clones++
-				depth++
-				defer func() { depth-- }()
-				mem := w.mem.CrashClone(func() bool { return rnd.IntN(100) < power })
-				// The first start is cut short too, at a step drawn at random.
-				stop := rnd.IntN(40)
-				second := mem
-				env := (&Env{NowMS: func() int64 { return w.now }}).withDefaults()
-				env.FS = &vfstest.Faulty{FS: mem, Hook: func(op vfstest.Op) error {
-					if op.Mutates() {
-						if stop--; stop == 0 {
-							second = mem.CrashClone(func() bool { return rnd.IntN(100) < power })
-						}
-					}
-					return nil
-				}}
-				l, err := Open(Options{Env: env, Config: w.cfg, Dir: testDir, RecoveryPoint: point})
-				if err != nil {
-					t.Fatalf("clone %d: %v", clones, err)
-				}
-				verifyCleaned(t, l, want, end, w.l)
-				if second != mem {
-					env := (&Env{FS: second, NowMS: func() int64 { return w.now }}).withDefaults()
-					if l, err = Open(Options{Env: env, Config: w.cfg, Dir: testDir, RecoveryPoint: point}); err != nil {
-						t.Fatalf("clone %d, second start: %v", clones, err)
-					}
-					verifyCleaned(t, l, want, end, w.l)
-				}
-				infos, err := l.env.FS.ReadDir(testDir)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, st := range infos {
-					if strings.HasSuffix(st.Name, suffixCleaned) || strings.HasSuffix(st.Name, suffixSwap) || strings.HasSuffix(st.Name, suffixDeleted) {
-						t.Fatalf("clone %d: %s is left over", clones, st.Name)
-					}
-				}
-				if _, err := cleanLog(l, w.now, CleanerOptions{}); err != nil {
-					t.Fatalf("clone %d: clean afterwards: %v", clones, err)
-				}
-				verifyCleaned(t, l, want, end, w.l)
-			}
-			w.env.FS = &vfstest.Faulty{FS: w.mem, Hook: func(op vfstest.Op) error {
-				if op.Mutates() && inside && depth == 0 {
-					check(end)
-					check(0)
+			c := &cleanCrash{world: newWorld(t, cfg), rnd: rand.New(rand.NewPCG(seed, uint64(power))), power: power}
+			c.l.Abandon()
+			c.env.FS = &vfstest.Faulty{FS: c.mem, Hook: func(op vfstest.Op) error {
+				if op.Mutates() && c.inside && !c.busy {
+					c.crash(c.end)
+					c.crash(0)
 				}
 				return nil
 			}}
-			w.open(0, 0)
-			seq := map[kafka.ProducerID]int32{}
-			for range 4 {
-				for range 30 {
-					id := kafka.ProducerID(rnd.IntN(3))
-					kvs := []kv{{fmt.Sprint(rnd.IntN(9)), fmt.Append(nil, rnd.IntN(1000))}, {fmt.Sprint(rnd.IntN(9)), nil}}
-					w.put(batchSpec{ts: w.now, id: id, seq: seq[id], codec: compress.Codec(rnd.IntN(2) * 3)}, kvs[:1+rnd.IntN(2)]...)
-					seq[id] += 2 // what is skipped does not matter: nobody checks
-				}
-				if _, err := w.l.Checkpoint(); err != nil {
-					t.Fatal(err)
-				}
-				w.now += int64(rnd.IntN(1500))
-				want, end = table(consume(t, w.l, false)), w.l.EndOffset()
-				inside = true
-				w.clean()
-				inside = false
-				verifyCleaned(t, w.l, want, end, w.l)
-			}
-			if clones < 100 {
-				t.Fatalf("only %d crashes", clones)
+			c.open(0, 0)
+			c.drive()
+			if c.clones < 100 {
+				t.Fatalf("only %d crashes", c.clones)
 			}
 			if t.Failed() {
 				t.Fatalf("survival %d%%, seed %d", power, seed)
 			}
 		}
 	}
+}
+
+func (c *cleanCrash) drive() {
+	seq := map[kafka.ProducerID]int32{}
+	for range 4 {
+		for range 30 {
+			id := kafka.ProducerID(c.rnd.IntN(3))
+			kvs := []kv{{fmt.Sprint(c.rnd.IntN(9)), fmt.Append(nil, c.rnd.IntN(1000))}, {fmt.Sprint(c.rnd.IntN(9)), nil}}
+			c.put(batchSpec{ts: c.now, id: id, seq: seq[id], codec: compress.Codec(c.rnd.IntN(2) * 3)}, kvs[:1+c.rnd.IntN(2)]...)
+			seq[id] += 2 // what is skipped does not matter: nobody checks
+		}
+		if _, err := c.l.Checkpoint(); err != nil {
+			c.t.Fatal(err)
+		}
+		c.now += int64(c.rnd.IntN(1500))
+		c.want, c.end = table(consume(c.t, c.l, false)), c.l.EndOffset()
+		c.inside = true
+		c.clean()
+		c.inside = false
+		verifyCleaned(c.t, c.l, c.want, c.end, c.l)
+	}
+}
+
+// crash opens what may be left, cuts that start short at a step drawn at random, opens what is left of it, and checks both.
+func (c *cleanCrash) crash(point kafka.Offset) {
+	c.busy = true
+	defer func() { c.busy = false }()
+	c.clones++
+	survives := func() bool { return c.rnd.IntN(100) < c.power }
+	mem := c.mem.CrashClone(survives)
+	second, stop := mem, c.rnd.IntN(40)
+	first := &vfstest.Faulty{FS: mem, Hook: func(op vfstest.Op) error {
+		if op.Mutates() {
+			if stop--; stop == 0 {
+				second = mem.CrashClone(survives)
+			}
+		}
+		return nil
+	}}
+	l := c.reopenOn(first, point)
+	if second != mem {
+		l = c.reopenOn(second, point)
+	}
+	infos, err := l.env.FS.ReadDir(testDir)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, st := range infos {
+		if strings.HasSuffix(st.Name, suffixCleaned) || strings.HasSuffix(st.Name, suffixSwap) || strings.HasSuffix(st.Name, suffixDeleted) {
+			c.t.Fatalf("clone %d: %s is left over", c.clones, st.Name)
+		}
+	}
+	if _, err := cleanLog(l, c.now, CleanerOptions{}); err != nil {
+		c.t.Fatalf("clone %d: clean afterwards: %v", c.clones, err)
+	}
+	verifyCleaned(c.t, l, c.want, c.end, c.l)
+}
+
+func (c *cleanCrash) reopenOn(fs vfs.FS, point kafka.Offset) *Log {
+	c.t.Helper()
+	env := (&Env{FS: fs, NowMS: func() int64 { return c.now }}).withDefaults()
+	l, err := Open(Options{Env: env, Config: c.cfg, Dir: testDir, RecoveryPoint: point})
+	if err != nil {
+		c.t.Fatalf("clone %d: %v", c.clones, err)
+	}
+	verifyCleaned(c.t, l, c.want, c.end, c.l)
+	return l
 }
 
 // verifyCleaned compares a log with what consumers must see, and its producers with those of another one.
