@@ -206,6 +206,7 @@ type Run struct {
 const (
 	MarkFreshMemory  = "fresh memory"  // wrote into memory that nobody had touched before: a page costs a fault in the host
 	MarkSteal        = "steal"         // the hypervisor took over 1% of the window
+	MarkLate         = "late pacer"    // over a tenth of the ack p99 may be the generator's own lateness
 	MarkCeilingMoved = "ceiling moved" // ceilings before and after are over 15% apart
 	MarkProfiled     = "profiled"      // carries heavy profiles: out of all statistics
 )

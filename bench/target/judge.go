@@ -30,6 +30,8 @@ func Judge(c *store.Cell, r *store.Run, alive bool) {
 		switch v.Kind {
 		case result.GeneratorLimited:
 			set(store.GeneratorLimited, "%s", v.Reason)
+		case result.Late:
+			r.Marks = append(r.Marks, store.MarkLate)
 		case result.Throttled:
 			set(store.Throttled, "%s", v.Reason)
 		case result.Saturated:

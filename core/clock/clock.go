@@ -5,8 +5,9 @@
 package clock
 
 import (
-	"runtime"
+	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,30 +50,62 @@ func SleepUntil(deadlineNanos int64) {
 	}
 }
 
-// Sleeper is a precise sleep for one goroutine: it holds an OS thread whose timer slack is one nanosecond.
+// Sleeper is a precise sleep for one goroutine. It waits on a timer of the kernel through the runtime's poller, so that
+// it holds no thread: on a single core a sleep that blocks a thread costs two hand-overs between threads each time, and
+// those threads then wait for each other. time.Sleep is no choice, it ends up to a millisecond late.
 type Sleeper struct {
-	slack int // the thread's slack before, in nanoseconds
+	file  *os.File
+	raw   syscall.RawConn
+	wait  func(fd uintptr) bool
+	until int64
+	armed bool
 }
 
-// NewSleeper locks the calling goroutine to its thread and sets that thread's timer slack to 1 ns. Only that goroutine
-// may use the Sleeper and close it.
+// NewSleeper makes a timer. Only the calling goroutine may use the Sleeper and close it.
 func NewSleeper() *Sleeper {
-	runtime.LockOSThread()
 	s := &Sleeper{}
-	if was, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0); err == nil {
-		s.slack = was
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		return s // no descriptor is left: Until blocks its thread
 	}
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // without it the sleep is coarser, not wrong
+	s.file = os.NewFile(uintptr(fd), "timer")
+	if s.raw, err = s.file.SyscallConn(); err != nil {
+		s.Close()
+		return s
+	}
+	s.wait = s.ready
 	return s
 }
 
 // Until blocks until Nanos reaches deadlineNanos.
-func (s *Sleeper) Until(deadlineNanos int64) { SleepUntil(deadlineNanos) }
-
-// Close gives the thread its old slack back and unlocks the goroutine.
-func (s *Sleeper) Close() {
-	if s.slack > 0 {
-		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(s.slack), 0, 0, 0)
+func (s *Sleeper) Until(deadlineNanos int64) {
+	for Nanos() < deadlineNanos {
+		if s.raw == nil {
+			SleepUntil(deadlineNanos)
+			return
+		}
+		s.until, s.armed = deadlineNanos, false
+		if err := s.raw.Read(s.wait); err != nil {
+			SleepUntil(deadlineNanos)
+		}
 	}
-	runtime.UnlockOSThread()
+}
+
+// ready is called inside RawConn.Read: first to arm the timer, after the poller's edge has been reset, then when it has
+// fired. Arming it anew clears what it counted, so nothing is read from it.
+func (s *Sleeper) ready(fd uintptr) bool {
+	if s.armed {
+		return true
+	}
+	s.armed = true
+	at := unix.ItimerSpec{Value: unix.NsecToTimespec(s.until)}
+	return unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, &at, nil) != nil
+}
+
+// Close gives the timer back.
+func (s *Sleeper) Close() {
+	if s.file != nil {
+		_ = s.file.Close()
+	}
+	s.file, s.raw = nil, nil
 }

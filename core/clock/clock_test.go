@@ -1,6 +1,7 @@
 package clock
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -44,25 +45,27 @@ func TestSleepNeverEndsEarly(t *testing.T) {
 	SleepUntil(0)
 }
 
-func TestSleeperRestoresTheThread(t *testing.T) {
-	slack := func() int {
-		n, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
-		if err != nil {
-			t.Skipf("no timer slack here: %v", err)
-		}
-		return n
+// TestSleepersTogether: many at once on their own timers, each after its deadline, and a closed one still sleeps.
+func TestSleepersTogether(t *testing.T) {
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			s := NewSleeper()
+			defer s.Close()
+			for n := range 20 {
+				deadline := Nanos() + int64(time.Duration(1+(i+n)%7)*50*time.Microsecond)
+				if s.Until(deadline); Nanos() < deadline {
+					t.Error("woke early")
+				}
+			}
+		})
 	}
-	outer := NewSleeper() // holds the thread, so that all readings are of the same one
-	defer outer.Close()
-	if got := slack(); got != 1 {
-		t.Fatalf("slack inside: %d ns", got)
-	}
-	inner := &Sleeper{slack: 12345}
-	inner.Close()
-	outer2 := NewSleeper()
-	defer outer2.Close()
-	if outer2.slack != 12345 {
-		t.Fatalf("slack after Close: %d", outer2.slack)
+	wg.Wait()
+	s := NewSleeper()
+	s.Close()
+	deadline := Nanos() + int64(time.Millisecond)
+	if s.Until(deadline); Nanos() < deadline {
+		t.Error("a closed Sleeper woke early")
 	}
 }
 

@@ -142,7 +142,7 @@ func TestNotANumberIsKeptAndConvicts(t *testing.T) {
 func TestVerdictsDecideWhatCounts(t *testing.T) {
 	for kind, want := range map[string]bool{
 		GeneratorLimited: false, Saturated: false, Throttled: false, Invalid: false, Partial: false, Unsettled: false,
-		FreshMemory: false, Profiled: false, Steal: true,
+		FreshMemory: false, Profiled: false, Steal: true, Late: true,
 	} {
 		r := sample()
 		r.Add(Verdict{Kind: kind})

@@ -58,6 +58,7 @@ const (
 	Unsettled        = "unsettled" // METHOD 5
 	FreshMemory      = "fresh memory"
 	Steal            = "steal" // the host took more than 1% of the window
+	Late             = "late"  // a mark: more than a tenth of the ack p99 may be the generator's own lateness
 	Profiled         = "profiled"
 )
 
