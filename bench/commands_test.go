@@ -29,7 +29,7 @@ func TestPlanShowsCellsTimeBytesAndWhatItCanSee(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"23 cells  53 runs and 1 profiled  about ", "CPU of target and generator in every measured run but those of profile=off", "one repeat more of baseline, at the end, out of all statistics", "at most 8.0 GiB written", "linger=5ms", "90% of the capacity found", "2.5s or 512 MiB", "smallest change"} {
+	for _, want := range []string{"24 cells  55 runs and 1 profiled  about ", "CPU of target and generator in every measured run but those of profile=off", "one repeat more of baseline, at the end, out of all statistics", "at most 8.0 GiB written", "linger=5ms", "90% of the capacity found", "2.5s or 512 MiB", "smallest change"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
