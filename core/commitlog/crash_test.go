@@ -19,7 +19,6 @@ type crashRun struct {
 	written []record.Batch // all that Append was given, truncated with the log
 	point   kafka.Offset   // the recovery point as a checkpoint file would have it
 	mark    kafka.Offset   // the written point, of use when nothing is lost
-	start   kafka.Offset
 	clones  int
 	busy    bool // inside a crash's own recovery
 	cutting bool // inside a truncation, which may be done or not

@@ -3,7 +3,6 @@ package commitlog
 import (
 	"bytes"
 	"errors"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/tidemark/tidemark/core/compress"
@@ -227,10 +226,4 @@ func names(t testing.TB, fs vfs.FS) []string {
 		list = append(list, st.Name)
 	}
 	return list
-}
-
-func seeded(t testing.TB, seed uint64) *rand.Rand {
-	t.Helper()
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
 }

@@ -55,13 +55,6 @@ func (c *column[E]) len() int { return c.first + len(c.entries) }
 
 func (c *column[E]) pending() int { return c.len() - c.written }
 
-func (c *column[E]) last() (E, bool) {
-	if n := len(c.entries); n > 0 {
-		return c.entries[n-1], true
-	}
-	return *new(E), false
-}
-
 func (c *column[E]) add(e E) {
 	if len(c.entries) == 2*spillEntries {
 		// The older half goes if it has been written; if spilling keeps failing the column grows, and appends fail.

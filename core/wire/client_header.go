@@ -78,13 +78,6 @@ func (r *answerReader) take(n int) []byte {
 	return v
 }
 
-func (r *answerReader) int8() int8 {
-	if v := r.take(1); v != nil {
-		return int8(v[0])
-	}
-	return 0
-}
-
 func (r *answerReader) int16() int16 {
 	if v := r.take(2); v != nil {
 		return int16(binary.BigEndian.Uint16(v))

@@ -19,9 +19,8 @@ const recordAge = time.Hour
 
 // client runs one verb of one library (testdata says which) as a program of its own.
 type client struct {
-	name  string
-	argv  []string
-	lacks map[string]string // codec -> why this library cannot produce it
+	name string
+	argv []string
 }
 
 // tools is where scripts/interop/run put the other languages' clients.

@@ -356,11 +356,16 @@ func (s *Set) Open() (n int) {
 	return n
 }
 
+// settle waits until whoever opens a partition is done; the next one sees that the set is closed.
+func (t *topic) settle() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+}
+
 func (s *Set) close(ctx context.Context) error {
 	s.closed.Store(true)
 	for _, t := range s.topics.Load().byName {
-		t.mu.Lock() // whoever opens is done, the next one sees closed
-		t.mu.Unlock()
+		t.settle()
 		for i := range t.parts {
 			if err := ctx.Err(); err != nil {
 				return fmt.Errorf("close partitions: %w", err)

@@ -45,7 +45,6 @@ func TestMain(m *testing.M) {
 // helperT satisfies testing.TB for the harness in a child.
 type helperT struct {
 	testing.TB
-	dir string
 }
 
 func (h *helperT) Helper()                   {}

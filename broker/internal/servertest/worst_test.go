@@ -28,8 +28,7 @@ func TestTheWorstValidFrameOfEachAPI(t *testing.T) {
 	b, err := proc.Start(t.Context(), proc.Options{Bin: bin, Data: t.TempDir(), NoAdmin: true})
 	must(t, err)
 	n := &node{t: t, addr: b.Addr}
-	var keys []kmsg.ApiVersionsResponseApiKey
-	keys = n.dial().do(kmsg.NewPtrApiVersionsRequest()).(*kmsg.ApiVersionsResponse).ApiKeys
+	keys := n.dial().do(kmsg.NewPtrApiVersionsRequest()).(*kmsg.ApiVersionsResponse).ApiKeys
 	must(t, b.Stop())
 	for _, k := range keys {
 		r := kmsg.RequestForKey(k.ApiKey)
