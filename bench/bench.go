@@ -86,9 +86,6 @@ func isTerminal(w io.Writer) bool {
 // errInvalidRuns says that a bench holds runs whose numbers mean nothing.
 var errInvalidRuns = errors.New("the bench holds invalid runs: data was lost or damaged, or a process died; see the report")
 
-// errNothingCounts says that not one run may be compared with anything.
-var errNothingCounts = errors.New("not one run counts: each was saturated, limited by the generator or cut short; see the reasons above, and try on a host that is idle")
-
 // usageErrors makes wrong flags and arguments end with the exit code of a usage error.
 func usageErrors(cmd *cobra.Command) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return failWith(exitUsage, err) })

@@ -156,10 +156,7 @@ func finish(dir string, out io.Writer) error {
 	if a.Counts.CellsInvalid+a.Counts.CellsFailed > 0 {
 		return failWith(exitInvalid, errInvalidRuns)
 	}
-	if countedRuns(d) == 0 {
-		return failWith(exitInvalid, errNothingCounts)
-	}
-	return nil
+	return nil // also when nothing counts: the summary and the report say so, and a gate never passes on it
 }
 
 // prepare reads the suite, makes the plan or takes up an old one, and opens the folder.

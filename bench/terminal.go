@@ -30,7 +30,10 @@ func printSummary(w io.Writer, d *store.Data, a *gate.Analysis) {
 	n := a.Counts
 	fmt.Fprintf(w, "not counted: %s saturated, %d generator-limited, %d throttled, %d invalid, %d failed    lost %d duplicated %d out of order %d corrupt %d%s\n",
 		plural(n.CellsSaturated, "cell"), n.CellsGeneratorLimited, n.CellsThrottled, n.CellsInvalid, n.CellsFailed, n.Lost, n.Duplicated, n.OutOfOrder, n.Corrupt, unverified(n))
-	if brackets := countedRuns(d) < len(d.Runs); brackets {
+	switch counted := countedRuns(d); {
+	case counted == 0:
+		fmt.Fprintln(w, "NOT ONE RUN COUNTS: each was saturated, limited by the generator or cut short, for the reasons above; try on a host that is idle")
+	case counted < len(d.Runs):
 		fmt.Fprintln(w, "in brackets: of runs that do not count, for what stands beside them")
 	}
 	fmt.Fprintf(w, "again   %s\n", strings.Join(d.Plan.Command, " "))
