@@ -83,7 +83,16 @@ func (p *page) noiseTable(b *strings.Builder) {
 
 func (p *page) latenessTable(b *strings.Builder) {
 	t := newTable("cell", "pacer p99 ms, worst run", "share of ack p99", "blocked, share of the window", "generator's CPU, cores", "generator waited for a core")
+	marked, limited := 0, 0
 	for _, c := range p.cells(func(c *store.Cell) bool { return c.Kind == store.Latency }) {
+		for _, r := range c.runs {
+			if r.Marked(store.MarkLate) {
+				marked++
+			}
+			if r.Status == store.GeneratorLimited {
+				limited++
+			}
+		}
 		var pacer, share, blocked, cpu, wait float64
 		n := 0
 		for _, r := range c.runs {
@@ -112,7 +121,10 @@ func (p *page) latenessTable(b *strings.Builder) {
 			continue
 		}
 		over := ""
-		if share > 0.1 {
+		switch {
+		case share > 0.5:
+			over = " (over half)"
+		case share > 0.1:
 			over = " (over a tenth)"
 		}
 		t.row(link(cellAddress(c.Number), c.Name), number(pacer), esc(number(100*share)+"% "+over), whole(100*blocked)+"%", number(cpu), number(100*wait)+"% of the window")
@@ -121,7 +133,19 @@ func (p *page) latenessTable(b *strings.Builder) {
 		why(b, "no latency cell has run")
 		return
 	}
+	fmt.Fprintf(b, "<p>%s marked <b>%s</b>: between a tenth and half of the p99 may be the generator's own lateness, so the target's own lies at most that much lower. "+
+		"%s generator-limited (over half of the p99, or short of a core) and not used.</p>\n", runsAre(marked), store.MarkLate, runsAre(limited))
 	b.WriteString(`<details class="behind"><summary>` + count(len(t.rows), "latency cell") + `, worst run of each</summary><div class="scroll" tabindex="0">` + t.html("") + "</div></details>\n")
+}
+
+func runsAre(n int) string {
+	switch n {
+	case 0:
+		return "No run is"
+	case 1:
+		return "1 run is"
+	}
+	return count(n, "run") + " are"
 }
 
 // ceiling is what the receiving side could do at best, from beside the run or else from before the bench; in MB for

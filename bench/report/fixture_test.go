@@ -166,7 +166,7 @@ func (b *bench) run(c *store.Cell, rp store.RunPlan, order int, dir string) (*st
 	size := spec.RecordSize.Mean()
 	rate := c.Rate
 	cost := 1.1 * math.Exp(0.02*rng.NormFloat64()) * (1 + 300/size)
-	if spec.Linger > 0 {
+	if spec.Linger.Nanos() > 1e6 {
 		cost *= 0.4
 	}
 	if spec.Compression != "none" {
@@ -202,7 +202,7 @@ func (b *bench) run(c *store.Cell, rp store.RunPlan, order int, dir string) (*st
 	}
 	if b.profiles[c.Name] {
 		r.Profiles = []string{"broker.cpu.pprof"}
-		writeProfile(b.t, filepath.Join(dir, "profiles"), spec.Linger > 0)
+		writeProfile(b.t, filepath.Join(dir, "profiles"), spec.Linger.Nanos() > 1e6)
 	}
 	return r, res
 }

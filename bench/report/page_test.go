@@ -158,7 +158,7 @@ func TestQuickSuiteGetsAWholePage(t *testing.T) {
 	for _, want := range []string{
 		"<s>", // the saturated cell's percentiles are struck through
 		"Where the target&#39;s CPU went: linger=5ms", ", baseline 1", "target's mutex profile", "profiled/profiles/broker.mutex.pprof", // a flame graph with its difference
-		`id="cell=9&amp;vs=2"`, "tidemark load --workload", `<table class="all">`, " stalls</span>",
+		`id="cell=9&amp;vs=2"`, "tidemark load --workload", `<table class="all">`, " stalls",
 		"written to the page cache of 1 broker; no fsync", "This would be wrong for you if",
 	} {
 		if !strings.Contains(bare, want) {
@@ -239,6 +239,25 @@ func TestMarkupInNamesIsText(t *testing.T) {
 	}
 	if n := strings.Count(page, "<script"); n != 2 {
 		t.Errorf("%d script elements, 2 are the page's own", n)
+	}
+}
+
+func TestALatePacerIsNamedWhereTheDoubtIs(t *testing.T) {
+	b := newBench(t, "smoke")
+	marks := 0
+	b.change = func(c *store.Cell, r *store.Run, _ *result.Result, _ string) bool {
+		if c.Kind == store.Latency && marks < 2 {
+			marks++
+			r.Marks = append(r.Marks, store.MarkLate)
+		}
+		return true
+	}
+	page, md := b.write()
+	checkPage(t, page, md, len(b.plan.Cells))
+	_, doubt, _ := strings.Cut(page, `<section id="believe">`)
+	doubt, _, _ = strings.Cut(doubt, "</section>")
+	if want := "<p>2 runs are marked <b>late pacer</b>: "; !strings.Contains(doubt, want) || !strings.Contains(doubt, "No run is generator-limited") {
+		t.Errorf("no %q in\n%s", want, doubt)
 	}
 }
 
