@@ -85,21 +85,21 @@ func (s *Sleeper) Until(deadlineNanos int64) {
 			return
 		}
 		s.until, s.armed = deadlineNanos, false
-		if err := s.raw.Read(s.wait); err != nil {
+		if err := s.raw.Read(s.wait); err != nil || !s.armed {
 			SleepUntil(deadlineNanos)
 		}
 	}
 }
 
 // ready is called inside RawConn.Read: first to arm the timer, after the poller's edge has been reset, then when it has
-// fired. Arming it anew clears what it counted, so nothing is read from it.
+// fired. Arming it anew clears what it counted, so nothing is read from it. A timer that cannot be armed is not waited for.
 func (s *Sleeper) ready(fd uintptr) bool {
 	if s.armed {
 		return true
 	}
-	s.armed = true
 	at := unix.ItimerSpec{Value: unix.NsecToTimespec(s.until)}
-	return unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, &at, nil) != nil
+	s.armed = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, &at, nil) == nil
+	return !s.armed
 }
 
 // Close gives the timer back.
