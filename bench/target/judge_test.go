@@ -48,6 +48,15 @@ func TestWhatBecomesOfARun(t *testing.T) {
 	}
 }
 
+func TestALatePacerIsAMark(t *testing.T) {
+	r := &store.Run{Result: &result.Result{Valid: true, Ends: result.Ends{Intended: 1, Acked: 1}, Verification: result.Verification{On: true, Complete: true}}}
+	r.Result.Add(result.Verdict{Kind: result.Late, Reason: "woke late"})
+	Judge(&store.Cell{Kind: store.Latency}, r, true)
+	if r.Status != store.OK || !r.Countable() || !slices.Equal(r.Marks, []string{store.MarkLate}) {
+		t.Errorf("%s %v, marks %v", r.Status, r.Reasons, r.Marks)
+	}
+}
+
 func TestStealAndFreshMemoryAreMarked(t *testing.T) {
 	tg := &Target{touched: 1000}
 	r := &store.Run{Result: &result.Result{Valid: true, Ends: result.Ends{Intended: 1, Acked: 1}}, Cores: []result.Core{{Steal: 0.02}}}
