@@ -12,8 +12,8 @@
 // (result); here is when.
 //
 // Concurrency: Run may be called several times in one process, one after another. Each producer is paced by a goroutine
-// on a thread of its own; what they and the drivers' callbacks count goes into as many books as there are cores, one
-// lock for each batch.
+// of its own; what they and the drivers' callbacks count goes into as many books as there are cores, one lock for each
+// batch.
 package loadgen
 
 import (

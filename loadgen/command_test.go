@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -152,6 +155,32 @@ func TestTheExamplesRun(t *testing.T) {
 	}
 	if receiver.Count() != 4 {
 		t.Errorf("%d profiles were pushed by the examples, want 4", receiver.Count())
+	}
+}
+
+// TestAnInterruptWritesWhatWasMeasured sends the signal that a terminal sends.
+func TestAnInterruptWritesWhatWasMeasured(t *testing.T) {
+	own := make(chan os.Signal, 1) // without it the signal would end the test, should the command be over too early
+	signal.Notify(own, os.Interrupt)
+	defer signal.Stop(own)
+	to := target(t, sink.Script{})
+	go func() {
+		for to.Stats().Records < 700 {
+			<-time.After(time.Millisecond)
+		}
+		_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
+	}()
+	dir := filepath.Join(t.TempDir(), "out")
+	out, _, err := tidemark(t, "load", "--bootstrap", to.Addr(), "--rate", "1000", "--warm-up", "200ms", "--window", "1m", "--no-progress", "--out", dir)
+	if code := ExitCode(err); code != 0 && !strings.Contains(err.Error(), result.GeneratorLimited) {
+		t.Errorf("exit %d: %v", code, err)
+	}
+	res, err := result.Read(dir)
+	if err != nil || !res.Partial || !res.Valid || res.Countable() || res.Ends.Acked == 0 || !res.Ends.Sums() {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if err := res.CheckFiles(dir); err != nil || !strings.Contains(out, "\npartial: interrupted\n") {
+		t.Errorf("%v; printed\n%s", err, out)
 	}
 }
 

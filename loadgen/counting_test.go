@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/tidemark/tidemark/loadgen/driver"
 	"github.com/tidemark/tidemark/loadgen/result"
 	"github.com/tidemark/tidemark/loadgen/sink"
+	"github.com/tidemark/tidemark/loadgen/verify"
 	"github.com/tidemark/tidemark/loadgen/workload"
 )
 
@@ -144,6 +146,42 @@ func TestAFrozenTargetHidesNothing(t *testing.T) {
 	}
 }
 
+// TestAFreezeInTheMiddleIsInThePercentiles: every record intended in a freeze waits for its end. A generator that stops
+// sending meanwhile, or counts from the moment at which it could send, would show a handful of late records.
+func TestAFreezeInTheMiddleIsInThePercentiles(t *testing.T) {
+	const freeze = 500 * time.Millisecond // a quarter of the window
+	for _, name := range []string{workload.DriverRaw, workload.DriverKgo} {
+		t.Run(name, func(t *testing.T) {
+			s := latency(1000)
+			s.Driver, s.BufferRecords, s.Window = name, 20, workload.Duration(2*time.Second)
+			to := target(t, sink.Script{})
+			go func() {
+				for to.Stats().Records < 500 {
+					<-time.After(time.Millisecond)
+				}
+				to.Restart(sink.Script{Partitions: 6, Freezes: []sink.Freeze{{At: 0, For: freeze}}})
+			}()
+			res := load(t, s, to)
+			ack := res.Clocks[result.Ack]
+			if want := intended(s); res.Ends.Intended != want || res.Ends.Acked != want || ack.Count != want || ack.Censored != 0 {
+				t.Errorf("the seed says %d: %+v, %d counted", want, res.Ends, ack.Count)
+			}
+			// A tenth of the window is two fifths of the freeze: so many waited longer than its other three.
+			p90, _ := ack.At(90)
+			p99, _ := ack.At(99)
+			if p90.Nanos < int64(freeze)/2 || p99.Nanos < int64(freeze)*8/10 || ack.MaxNanos < int64(freeze)*9/10 {
+				t.Errorf("frozen for %s: p90 %d, p99 %d, max %d ns", freeze, p90.Nanos, p99.Nanos, ack.MaxNanos)
+			}
+			if late, _ := res.Clocks[result.Pacer].At(90); late.Nanos > p90.Nanos/2 {
+				t.Errorf("the wait was charged to the pacer: p90 %d of %d ns", late.Nanos, p90.Nanos)
+			}
+			if !res.Has(result.Saturated) {
+				t.Errorf("a full buffer is no verdict: %s", reasons(res))
+			}
+		})
+	}
+}
+
 func TestDelayOnFetchIsDeliverysAlone(t *testing.T) {
 	const delay = 40 * time.Millisecond
 	median := func(script sink.Script) (ack, delivery int64) {
@@ -165,20 +203,38 @@ func TestDelayOnFetchIsDeliverysAlone(t *testing.T) {
 }
 
 func TestFaultsAreFoundAndInvalidateTheRun(t *testing.T) {
-	for kind, want := range map[sink.Kind]func(v result.Verification) bool{
-		sink.Lose:   func(v result.Verification) bool { return v.Lost == 1 && v.Duplicated == 0 && v.Corrupt == 0 },
-		sink.Repeat: func(v result.Verification) bool { return v.Lost == 0 && v.Duplicated == 1 },
-		sink.Flip:   func(v result.Verification) bool { return v.Lost == 0 && v.Corrupt == 1 },
+	for kind, want := range map[sink.Kind]struct {
+		result.Verification
+		finding string
+		behind  int64 // offsets between the harmed record and where it was found
+	}{
+		sink.Lose:   {result.Verification{Lost: 1}, verify.Lost, 0},
+		sink.Repeat: {result.Verification{Duplicated: 1}, verify.Duplicated, 1},
+		sink.Swap:   {result.Verification{OutOfOrder: 1}, verify.OutOfOrder, 1},
+		sink.Flip:   {result.Verification{Corrupt: 1}, verify.Corrupt, 0},
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			s := latency(500)
 			s.Consumers, s.BatchSize = 1, 1 // one record a batch
-			res := load(t, s, target(t, sink.Script{KeepBytes: 8 << 20, Faults: []sink.Fault{{Kind: kind, Batch: 200}}}))
-			if !want(res.Verification) {
-				t.Errorf("%+v", res.Verification)
+			to := target(t, sink.Script{KeepBytes: 8 << 20, LogArrivals: true, Faults: []sink.Fault{{Kind: kind, Batch: 200}}})
+			to.Create("kept", 6) // a topic of the run's own would take the arrival log with it
+			s.Topic, s.Create = "kept", workload.CreateNever
+			res := load(t, s, to)
+			v := &res.Verification
+			if v.Lost != want.Lost || v.Duplicated != want.Duplicated || v.OutOfOrder != want.OutOfOrder || v.Corrupt != want.Corrupt || v.Foreign != 0 {
+				t.Errorf("%+v", v)
 			}
-			if res.Valid || len(res.Verification.Findings) == 0 || res.Verification.Findings[0].Offset < 0 {
-				t.Errorf("valid %v, findings %+v", res.Valid, res.Verification.Findings)
+			if res.Valid || len(v.Findings) != 1 {
+				t.Fatalf("valid %v, findings %+v", res.Valid, v.Findings)
+			}
+			harmed := slices.DeleteFunc(to.Arrivals(), func(a sink.Arrival) bool { return a.Harm == "" })
+			if len(harmed) != 1 {
+				t.Fatalf("harmed: %+v", harmed)
+			}
+			f, a := v.Findings[0], harmed[0]
+			if f.Kind != want.finding || f.Topic != a.Topic || f.Partition != a.Partition || f.Offset != int64(a.Offset)+want.behind ||
+				f.Producer != a.Producer || f.Sequence != a.LastSequence {
+				t.Errorf("found %+v, harmed %+v", f, a)
 			}
 		})
 	}
@@ -247,7 +303,7 @@ func TestATargetThatDiesLeavesAnInvalidResult(t *testing.T) {
 			}()
 			dir := filepath.Join(t.TempDir(), "out")
 			res, err := Run(t.Context(), Options{Spec: s, Bootstrap: []string{to.Addr()}, Out: dir})
-			if res == nil || res.Valid || res.Window.EndedBy != "target" || ExitCode(err) != exitInvalid {
+			if res == nil || res.Valid || res.Window.EndedBy != "target" || ExitCode(err) != 4 {
 				t.Fatalf("%+v, exit %d, %v", res, ExitCode(err), err)
 			}
 			if back, err := result.Read(dir); err != nil || back.Valid {

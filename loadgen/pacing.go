@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark/tidemark/loadgen/workload"
 )
 
-// pacer drives one producer, on a goroutine (and, in an open loop, a thread) of its own.
+// pacer drives one producer, on a goroutine of its own.
 type pacer struct {
 	r        *run
 	source   *source

@@ -104,7 +104,7 @@ func (r *run) judgeGenerator(res *result.Result) {
 	}
 }
 
-// Shares of the ack p99 that the pacer's own p99 may have. On a virtual machine an idle core takes 30 µs to wake and the
+// Shares of the p99 shown that the pacer's own p99 may have. On a virtual machine an idle core takes 30 µs to wake and the
 // host's pauses make p99 a millisecond, whatever the generator does: above lateMarked the run is marked, since so much of
 // its p99 may be the generator's, and above lateLimited it counts no more.
 const (
@@ -112,25 +112,30 @@ const (
 	lateLimited = 0.5
 )
 
-// judgePacer weighs the generator's own lateness against the latency that it measured.
+// judgePacer weighs the generator's own lateness against the latency that it measured: that of the acks, or without acks
+// that of the delivery, since handing a record to the socket takes hardly longer than waking does.
 func (r *run) judgePacer(res *result.Result, limited func(measured, threshold float64, unit, format string, a ...any)) {
 	pacer, ok := res.Clocks[result.Pacer]
-	ack, found := res.Clocks[result.Ack]
-	if !ok || !found || !reached(ack) {
+	name := result.Ack
+	if _, delivers := res.Clocks[result.Delivery]; delivers && res.Asked.Acks == workload.AcksNone {
+		name = result.Delivery
+	}
+	measured, found := res.Clocks[name]
+	if !ok || !found || !reached(measured) {
 		return
 	}
 	p, _ := pacer.At(99)
-	a, shown := ack.At(99)
+	a, shown := measured.At(99)
 	if !shown || p.Censored || p.Nanos <= 0 || a.Nanos <= 0 {
 		return
 	}
 	switch share := float64(p.Nanos) / float64(a.Nanos); {
 	case share > lateLimited:
-		limited(float64(p.Nanos), lateLimited*float64(a.Nanos), "ns", "the pacer's p99 of %s ms is more than half of the ack p99 of %s ms",
-			milliseconds(p.Nanos), milliseconds(a.Nanos))
+		limited(float64(p.Nanos), lateLimited*float64(a.Nanos), "ns", "the pacer's p99 of %s ms is more than half of the %s p99 of %s ms",
+			milliseconds(p.Nanos), name, milliseconds(a.Nanos))
 	case share > lateMarked:
 		res.Add(result.Verdict{Kind: result.Late, Measured: float64(p.Nanos), Threshold: lateMarked * float64(a.Nanos), Unit: "ns",
-			Reason: fmt.Sprintf("up to %s ms of the ack p99 of %s ms may be the generator's own lateness", milliseconds(p.Nanos), milliseconds(a.Nanos))})
+			Reason: fmt.Sprintf("up to %s ms of the %s p99 of %s ms may be the generator's own lateness", milliseconds(p.Nanos), name, milliseconds(a.Nanos))})
 	}
 }
 
