@@ -36,10 +36,14 @@ func (r *run) conclude() {
 		res.Verification = r.ledger.Verification(r.complete, r.reason)
 	}
 	res.Generator = usedBetween(&r.use[0], &r.use[1])
+	if res.Window.Seconds() <= 0 { // the window never began: a few microseconds convict nobody
+		res.Generator.Seconds, res.Generator.CPUNanos, res.Generator.RunQueueNanos = 0, 0, 0
+	}
 	res.Generator.Version, res.Generator.Flags = res.Run.Version, []string{"GOMAXPROCS=" + strconv.Itoa(runtime.GOMAXPROCS(0))}
 	res.Cores = coresBetween(&r.use[0], &r.use[1])
 	res.Memory = &result.Memory{Before: r.use[0].memory, After: r.use[1].memory}
 	res.Host = thisHost()
+	r.judgeEmpty(res)
 	r.judge(res)
 }
 
@@ -260,7 +264,7 @@ func (r *run) fillInterval(iv *result.Interval, c *collected) {
 }
 
 func (r *run) produced(res *result.Result, sum *counts) {
-	secs := max(res.Window.Seconds(), 1e-9)
+	secs := perSecond(res.Window.Seconds())
 	p := &res.Produce
 	p.RecordsPerSec, p.BytesPerSec = float64(sum.acked)/secs, float64(sum.ackedBytes)/secs
 	if r.spec.Question == workload.Capacity {
@@ -304,7 +308,7 @@ func (r *run) backlogSlope() float64 {
 }
 
 func (r *run) consumed(res *result.Result, sum *counts) {
-	secs := max(res.Window.Seconds(), 1e-9)
+	secs := perSecond(res.Window.Seconds())
 	c := &res.Consume
 	c.RecordsPerSec, c.BytesPerSec = float64(sum.deliveredDuring)/secs, float64(sum.deliveredBytesDuring)/secs
 	c.Delivered, c.Fetches, c.EmptyFetches = sum.delivered, r.fetched.Requests, r.fetched.EmptyFetches

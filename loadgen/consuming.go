@@ -264,12 +264,16 @@ func (r *run) ready(ctx context.Context) error {
 	defer func() { _ = producer.Close() }()
 	one, cancel := context.WithTimeoutCause(ctx, readyTimeout, errors.New("not within "+readyTimeout.String()))
 	defer cancel()
+	refused := 0
 	for next := time.Now(); ; {
 		if time.Now().After(next) {
 			if err := r.probe(one, producer, probes); err != nil {
 				return failure(fmt.Errorf("probe: %w", err))
 			}
 			next = time.Now().Add(200 * time.Millisecond)
+			if why := r.gone(one, &refused); why != "" {
+				return failure(fmt.Errorf("the target died before anything was measured: %s", why))
+			}
 		}
 		what, err := r.waiting(from)
 		if err != nil && !isRetriable(err) {
@@ -301,6 +305,22 @@ const readyTimeout = 60 * time.Second
 func isRetriable(err error) bool {
 	var code kafka.ErrorCode
 	return !asCode(err, &code) || code.Retriable()
+}
+
+// gone tells that nobody listened on any of the target's addresses five times in a row, a second in all, and "" otherwise.
+func (r *run) gone(ctx context.Context, refused *int) string {
+	if r.cluster == nil {
+		return ""
+	}
+	why, all := refusesAll(ctx, r.addresses())
+	if !all {
+		*refused = 0
+		return ""
+	}
+	if *refused++; *refused < 5 {
+		return ""
+	}
+	return why
 }
 
 // probe sends one record to each partition.

@@ -251,13 +251,13 @@ func TestOverloadIsSaturated(t *testing.T) {
 
 func TestAClosedLoopTellsNoLatency(t *testing.T) {
 	s := latency(0)
-	s.Question, s.MaxBytes, s.Window = workload.Capacity, 4<<20, workload.Duration(20*time.Second)
+	s.Question, s.MaxBytes, s.Window, s.WarmUp = workload.Capacity, 64<<20, workload.Duration(20*time.Second), 0
 	to := target(t, sink.Script{})
 	res := load(t, s, to)
 	if len(res.Clocks) != 0 || res.Partial || !res.Valid || res.Window.EndedBy != "max-bytes" {
 		t.Errorf("clocks %v, partial %v, %s, ended by %s", res.Clocks, res.Partial, reasons(res), res.Window.EndedBy)
 	}
-	if n := to.Stats().Records * 1024; n > 4<<20 {
+	if n := to.Stats().Records * 1024; n > 64<<20 {
 		t.Errorf("%d bytes were sent past --max-bytes", n)
 	}
 	var out bytes.Buffer

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -356,7 +357,7 @@ func (l *liveness) check(ctx context.Context, r *run) string {
 	return why
 }
 
-// addresses are the brokers known, and the bootstrap list.
+// addresses are the brokers known, and the bootstrap list, each once.
 func (r *run) addresses() []string {
 	out := append([]string(nil), r.o.Bootstrap...)
 	if r.view != nil {
@@ -364,7 +365,8 @@ func (r *run) addresses() []string {
 			out = append(out, a)
 		}
 	}
-	return out
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func (r *run) closeClients() {

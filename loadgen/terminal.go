@@ -44,7 +44,7 @@ func printResult(w io.Writer, res *result.Result, out string) {
 	}
 	_, _ = fmt.Fprintf(w, "an ack meant: %s\n", res.AckMeant.Sentence)
 	for _, e := range res.Errors {
-		_, _ = fmt.Fprintf(w, "error         %s: %s (%s)\n", e.Kind, plural(e.Records, "record"), e.First)
+		_, _ = fmt.Fprintf(w, "error         %s: %s (%s)\n", e.Kind, plural(e.Records, "record"), withoutKind(e.First, e.Kind))
 	}
 	for _, f := range res.Verification.Findings {
 		_, _ = fmt.Fprintf(w, "found         %s: topic %s partition %d offset %d, producer %d record %d: %s\n", f.Kind, f.Topic, f.Partition, f.Offset, f.Producer, f.Sequence, f.Text)
@@ -189,7 +189,21 @@ func shown(l result.Latency, p float64) string {
 	return text
 }
 
+// withoutKind takes the error's kind from the beginning of its text, which both the client and the target may have put there.
+func withoutKind(text, kind string) string {
+	for {
+		rest, found := strings.CutPrefix(text, kind+": ")
+		if !found {
+			return text
+		}
+		text = rest
+	}
+}
+
 func generatorShare(res *result.Result) string {
+	if res.Window.Seconds() <= 0 {
+		return "-"
+	}
 	text := fmt.Sprintf("%.0f%% of one core", 100*res.Generator.CPUShare())
 	if res.Has(result.GeneratorLimited) {
 		return text + ": the limit"

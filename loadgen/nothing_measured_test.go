@@ -1,0 +1,82 @@
+package loadgen
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/loadgen/result"
+	"github.com/tidemark/tidemark/loadgen/sink"
+	"github.com/tidemark/tidemark/loadgen/workload"
+)
+
+func TestARunOfRefusedRecordsIsInvalid(t *testing.T) {
+	s := latency(500)
+	res, err := Run(t.Context(), Options{Spec: s, Bootstrap: []string{target(t, sink.Script{Faults: []sink.Fault{{Kind: sink.Refuse, Batch: 1, Every: 1, Code: kafka.MessageTooLarge}}}).Addr()}})
+	if res == nil || res.Valid || ExitCode(err) != 4 || res.Ends.Failed == 0 || res.Ends.Acked != 0 {
+		t.Fatalf("%+v, exit %d, %v", res, ExitCode(err), err)
+	}
+	if !strings.Contains(reasons(res), "was acknowledged; see the errors") {
+		t.Error(reasons(res))
+	}
+}
+
+func TestBytesSpentInTheWarmUpLeaveNothingMeasured(t *testing.T) {
+	s := latency(1000)
+	s.WarmUp, s.MaxBytes = workload.Duration(time.Minute), 100<<10
+	res, err := Run(t.Context(), Options{Spec: s, Bootstrap: []string{target(t, sink.Script{}).Addr()}})
+	if res == nil || res.Valid || ExitCode(err) != 4 || !strings.Contains(err.Error(), "--max-bytes") {
+		t.Fatalf("%+v, exit %d, %v", res, ExitCode(err), err)
+	}
+}
+
+func TestASignalInTheWarmUpShowsNoFigures(t *testing.T) {
+	s := latency(1000)
+	s.WarmUp = workload.Duration(time.Minute)
+	to := target(t, sink.Script{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for to.Stats().Records < 100 {
+			<-time.After(time.Millisecond)
+		}
+		cancel()
+	}()
+	res, err := Run(ctx, Options{Spec: s, Bootstrap: []string{to.Addr()}})
+	if err != nil || res == nil || !res.Partial || res.Has(result.GeneratorLimited) {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if b := &res.Produce.Batches; b.RequestsPerSec != 0 || res.Produce.RecordsPerSec != 0 {
+		t.Errorf("%v requests/s and %v records/s of a window that never began", b.RequestsPerSec, res.Produce.RecordsPerSec)
+	}
+	var text bytes.Buffer
+	printResult(&text, res, "")
+	if !strings.Contains(text.String(), "nothing was measured") {
+		t.Error(text.String())
+	}
+}
+
+func TestAnErrorsKindIsSaidOnce(t *testing.T) {
+	kind := kafka.MessageTooLarge.Error()
+	if got := withoutKind(kind+": "+kind+": the batch has 2 MiB", kind); got != "the batch has 2 MiB" {
+		t.Error(got)
+	}
+}
+
+func TestATargetThatDiesWhileConsumersJoinIsNoticed(t *testing.T) {
+	s := latency(500)
+	s.Groups = []int{1}
+	to := target(t, sink.Script{RebalanceDelay: time.Minute})
+	go func() {
+		for to.Stats().Records < 1 { // the first probe
+			<-time.After(time.Millisecond)
+		}
+		_ = to.Close()
+	}()
+	_, err := Run(t.Context(), Options{Spec: s, Bootstrap: []string{to.Addr()}})
+	if err == nil || ExitCode(err) != 5 || !strings.Contains(err.Error(), "died before anything was measured") {
+		t.Fatalf("exit %d, %v", ExitCode(err), err)
+	}
+}
