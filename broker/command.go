@@ -139,10 +139,11 @@ func overrides(over []string, name string) bool {
 func dumpCommand() *cobra.Command {
 	var opt commitlog.DumpOptions
 	cmd := &cobra.Command{
-		Use:   "dump FILE...",
+		Use:   "dump FILE|FOLDER...",
 		Short: "print log segments, indexes, snapshots and checkpoints",
 		Long: `Prints a partition's files (.log, .index, .timeindex, .txnindex, .snapshot, leader-epoch-checkpoint,
-partition.metadata), written by Tidemark or by Apache Kafka, and says where one is damaged. Exit code 5 then.`,
+partition.metadata), or all of a partition's folder, written by Tidemark or by
+Apache Kafka, and says where one is damaged. Exit code 5 then.`,
 		Example: `  tidemark dump /var/lib/tidemark/orders-0/00000000000000000000.log --deep`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -49,15 +49,20 @@ type dumper struct {
 
 func (d *dumper) folder(name string, infos []vfs.Info) error {
 	var failed error
+	found := false
 	for _, st := range infos {
 		if d.printer(st.Name) == nil {
 			continue
 		}
+		found = true
 		err := d.file(path.Join(name, st.Name))
 		if err != nil && !errors.Is(err, ErrDamaged) {
 			return err
 		}
 		failed = errors.Join(failed, err)
+	}
+	if !found {
+		return fmt.Errorf("%s: no file of a partition in this folder; give a partition's own folder, TOPIC-NUMBER, or a file of it", name)
 	}
 	return failed
 }
