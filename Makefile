@@ -29,7 +29,8 @@ test: ## every test that needs only Go, with assertions on; then the race detect
 ifeq ($(CC_FOUND),)
 	@echo "no C compiler found: the race detector did not run"
 else
-	$(GO) test -race -short ./core/... ./broker/internal/... ./loadgen/... ./profiles/...
+	$(GO) test -race -short -run 'TestReadersBesideEverything' ./core/commitlog
+	$(GO) test -race -short ./core/buf ./core/clock ./core/vfs/... ./broker/internal/... ./loadgen/... ./profiles/...
 endif
 
 lint: ## gofmt, vet, staticcheck at its pinned version, scripts/tidy
