@@ -133,6 +133,13 @@ func (f *loadFlags) workload(cmd *cobra.Command, flags *workload.Spec) (*workloa
 			}
 		}
 	}
+	// A run checks its own data unless it is told not to, and that takes a consumer. A file says all it wants itself.
+	if f.file == "" && s.Verifying() && s.Driver != workload.DriverNull && s.Producers > 0 && len(s.Groups) == 0 && !cmd.Flags().Changed("consumers") {
+		s.Consumers = 1
+		if s.Create != workload.CreateFresh && !cmd.Flags().Changed("consume-from") {
+			s.ConsumeFrom = workload.FromLatest // a topic of others may hold anything
+		}
+	}
 	if f.max {
 		if cmd.Flags().Changed("rate") {
 			return nil, usage(errors.New("--max and --rate exclude each other: a closed loop has no rate"))

@@ -163,7 +163,7 @@ func TestAnInterruptWritesWhatWasMeasured(t *testing.T) {
 	own := make(chan os.Signal, 1) // without it the signal would end the test, should the command be over too early
 	signal.Notify(own, os.Interrupt)
 	defer signal.Stop(own)
-	to := target(t, sink.Script{})
+	to := target(t, sink.Script{KeepBytes: 8 << 20})
 	go func() {
 		for to.Stats().Records < 700 {
 			<-time.After(time.Millisecond)
@@ -185,7 +185,7 @@ func TestAnInterruptWritesWhatWasMeasured(t *testing.T) {
 }
 
 func TestOnlyTopicsOfTheRunAreDeleted(t *testing.T) {
-	to := target(t, sink.Script{})
+	to := target(t, sink.Script{KeepBytes: 8 << 20})
 	to.Create("mine", 6)
 	for _, args := range [][]string{{"--create", "auto", "--topic", "mine"}, {"--prefix", "run"}} {
 		out, _, err := tidemark(t, append([]string{"load", "--bootstrap", to.Addr(), "--rate", "100", "--window", "100ms", "--warm-up", "0s", "--no-progress",

@@ -117,7 +117,7 @@ type Spec struct {
 	PayloadPool int `yaml:"payload-pool" help:"raw: reuse this many prepared batches; no compression effect is then computed"`
 
 	// Consumers read without a group, the partitions dealt out among them.
-	Consumers int `yaml:"consumers" help:"consumers without a group; partitions are dealt out among them"`
+	Consumers int `yaml:"consumers" help:"consumers without a group; partitions are dealt out among them (one by default where no group would verify the run)"`
 	// Groups are sizes: [3, 1] is one group of three members and one of one.
 	Groups            []int    `yaml:"groups,omitempty" help:"sizes of consumer groups, 3,1 is two groups"`
 	Assignor          string   `yaml:"assignor" help:"range, roundrobin, sticky or cooperative-sticky"`
