@@ -158,7 +158,7 @@ func TestQuickSuiteGetsAWholePage(t *testing.T) {
 	for _, want := range []string{
 		"<s>", // the saturated cell's percentiles are struck through
 		"Where the target&#39;s CPU went: linger=5ms", ", baseline 1", "target's mutex profile", "profiled/profiles/broker.mutex.pprof", // a flame graph with its difference
-		`id="cell=9&amp;vs=2"`, "tidemark load --workload", `<table class="all">`, " stalls",
+		`id="cell=9&amp;vs=2"`, "tidemark load --workload", `<table class="all">`, " stalls</span>",
 		"written to the page cache of 1 broker; no fsync", "This would be wrong for you if",
 	} {
 		if !strings.Contains(bare, want) {
