@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/core/commitlog"
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/vfs"
@@ -120,6 +121,9 @@ type Log struct {
 }
 
 func open(o Options) (*Dirs, error) {
+	if o.BootID == nil {
+		o.BootID = clock.BootID
+	}
 	d := &Dirs{o: o}
 	for i, p := range o.Dirs {
 		r, err := d.openDir(p)

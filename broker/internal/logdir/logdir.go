@@ -43,6 +43,8 @@ type Options struct {
 	Tail   *commitlog.TailBudget
 	Logger *slog.Logger
 	NowMS  func() int64
+	// BootID names the run of the operating system whose page cache this is, "" when that is not known; nil is clock.BootID.
+	BootID func() string
 	// Failed is called once for each folder that went offline, without locks. all is true when it was the last one.
 	Failed func(dir string, err error, all bool)
 }

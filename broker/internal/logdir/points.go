@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/core/commitlog"
 	"github.com/tidemark/tidemark/core/kafka"
 )
@@ -83,7 +82,7 @@ func (r *dir) writeSoft(name string, b []byte) error {
 
 // readPoints reads the written points of an earlier process under this boot; nil when there is none.
 func (r *dir) readPoints() map[kafka.TopicPartition]writtenPoint {
-	r.bootID = clock.BootID()
+	r.bootID = r.d.o.BootID()
 	b, err := r.readFile(pointsFile)
 	if err != nil || b == nil || r.bootID == "" {
 		return nil

@@ -115,17 +115,15 @@ const (
 // ListOffset answers ListOffsets: the offset of a time, or of one of the special times. Offset -1 is "none".
 func (p *Partition) ListOffset(ts int64, committed bool) (commitlog.FoundOffset, kafka.ErrorCode) {
 	none := commitlog.FoundOffset{Offset: kafka.NoOffset, Timestamp: -1, Epoch: kafka.NoLeaderEpoch}
+	p.mu.Lock()                                // the limit and whether it may be told yet belong to one moment
+	hidden := p.HighWatermark() < p.mu.epochAt // KIP-207
 	limit := p.HighWatermark()
 	if committed {
 		limit = p.LastStableOffset()
 	}
-	if ts != Earliest && ts != EarliestLocal {
-		p.mu.Lock()
-		hidden := kafka.Offset(p.hw.Load()) < p.mu.epochAt // KIP-207
-		p.mu.Unlock()
-		if hidden {
-			return none, kafka.OffsetNotAvailable
-		}
+	p.mu.Unlock()
+	if hidden && ts != Earliest && ts != EarliestLocal {
+		return none, kafka.OffsetNotAvailable
 	}
 	switch ts {
 	case Latest:

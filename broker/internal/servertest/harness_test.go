@@ -61,6 +61,13 @@ func startNode(t testing.TB, dir string, overrides ...string) *node {
 
 func startWith(t testing.TB, cfg *config.Broker, fs vfs.FS) *node {
 	t.Helper()
+	return startAt(t, cfg, fs, nil)
+}
+
+// startAt starts a node under the boot that bootID names: a file system that has lost what was not synced belongs to
+// another boot than the one that wrote it.
+func startAt(t testing.TB, cfg *config.Broker, fs vfs.FS, bootID func() string) *node {
+	t.Helper()
 	n := &node{t: t, cfg: cfg, images: &images{}, failed: make(chan struct{})}
 	n.images.img.Store(metadata.Empty())
 	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -68,7 +75,7 @@ func startWith(t testing.TB, cfg *config.Broker, fs vfs.FS) *node {
 	now := func() int64 { return time.Now().UnixMilli() }
 	var err error
 	n.dirs, err = logdir.Open(logdir.Options{FS: fs, Dirs: cfg.LogDirs, NodeID: 0, Config: cfg, Pool: pool,
-		Tail: commitlog.NewTailBudget(cfg.TidemarkTailBytes), Logger: logger, NowMS: now,
+		Tail: commitlog.NewTailBudget(cfg.TidemarkTailBytes), Logger: logger, NowMS: now, BootID: bootID,
 		Failed: func(_ string, _ error, all bool) {
 			if all {
 				close(n.failed)

@@ -73,7 +73,7 @@ func powerLoss(t *testing.T, mode string, survival int, seed uint64) (promised, 
 	wg.Wait()
 	n.stop()
 	for i, clone := range clones {
-		n := startWith(t, load(), clone)
+		n := startAt(t, load(), clone, func() string { return fmt.Sprintf("boot-%d", i) })
 		n.topicWithID("t", id, partitions)
 		have := readEverything(t, n.dial(), id, partitions)
 		n.stop()
