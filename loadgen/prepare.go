@@ -47,7 +47,7 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	r.topics = topicsOf(r.spec, r.prefix)
 	if r.spec.Driver != workload.DriverNull {
-		r.cluster = raw.NewCluster(r.o.Bootstrap, "tidemark-load")
+		r.cluster = raw.NewCluster(r.o.Bootstrap, "tidemark-load", driver.Access{})
 		if err := r.prepareTopics(ctx); err != nil {
 			return err
 		}

@@ -121,6 +121,8 @@ type Topic struct {
 
 // Config holds every setting of a driver. A zero is the setting zero, never "the client's default".
 type Config struct {
+	Access // how connections are made
+
 	Bootstrap []string
 	ClientID  string // the clients append -p0, -c0 and so on
 	Topics    []Topic

@@ -9,8 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/loadgen/driver"
 )
 
 // Cluster asks a Kafka cluster for what is no record: metadata, topics, offsets, groups. It keeps one connection for
@@ -18,6 +20,7 @@ import (
 type Cluster struct {
 	bootstrap []string
 	clientID  string
+	access    driver.Access
 
 	mu struct {
 		sync.Mutex
@@ -26,8 +29,8 @@ type Cluster struct {
 }
 
 // NewCluster makes a Cluster; nothing is connected yet.
-func NewCluster(bootstrap []string, clientID string) *Cluster {
-	c := &Cluster{bootstrap: bootstrap, clientID: clientID}
+func NewCluster(bootstrap []string, clientID string, access driver.Access) *Cluster {
+	c := &Cluster{bootstrap: bootstrap, clientID: clientID, access: access}
 	c.mu.conns = map[string]*conn{}
 	return c
 }
@@ -50,7 +53,7 @@ func (c *Cluster) conn(ctx context.Context, addr string) (*conn, error) {
 	if k != nil && k.failure() == nil {
 		return k, nil
 	}
-	k, err := dial(ctx, addr, c.clientID)
+	k, err := dial(ctx, addr, c.clientID, c.access)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark/tidemark/core/clock"
+	"github.com/tidemark/tidemark/loadgen/driver"
 )
 
 // maxAnswerBytes bounds one answer's frame.
@@ -41,7 +42,7 @@ type request interface {
 // It is made by dial and ended by fail (or close); both goroutines end then, and all requests get failed.
 type conn struct {
 	nc       net.Conn
-	rc       syscall.RawConn
+	rc       syscall.RawConn // nil where nc is no plain TCP connection
 	w        writing
 	addr     string
 	clientID string
@@ -49,6 +50,7 @@ type conn struct {
 	wake     chan struct{}      // to the writer: there is something to write
 	done     chan struct{}      // closed by fail
 	readBuf  []byte
+	joined   []byte // of writeWrapped
 
 	mu struct {
 		sync.Mutex
@@ -69,23 +71,28 @@ type sent struct {
 	nanos int64
 }
 
-// dial connects and asks for the broker's API versions.
-func dial(ctx context.Context, addr, clientID string) (*conn, error) {
-	var d net.Dialer
-	nc, err := d.DialContext(ctx, "tcp", addr)
+// dial connects, asks for the broker's API versions and says who the client is.
+func dial(ctx context.Context, addr, clientID string, access driver.Access) (*conn, error) {
+	nc, err := access.Connect(ctx, addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to broker: %w", err)
 	}
-	rc, err := nc.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		_ = nc.Close()
-		return nil, fmt.Errorf("connect to broker %s: %w", addr, err)
+	var rc syscall.RawConn
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		if rc, err = tcp.SyscallConn(); err != nil {
+			_ = nc.Close()
+			return nil, fmt.Errorf("connect to broker %s: %w", addr, err)
+		}
 	}
 	c := &conn{nc: nc, rc: rc, addr: addr, clientID: clientID, wake: make(chan struct{}, 1), done: make(chan struct{}), readBuf: make([]byte, 64<<10)}
 	c.mu.written, c.mu.early.L = -1, &c.mu
 	go c.readAnswers()
 	go c.writeRequests()
-	if err := c.askVersions(ctx); err != nil {
+	err = c.askVersions(ctx)
+	if err == nil && access.SASL != nil {
+		err = c.authenticate(ctx, access.SASL)
+	}
+	if err != nil {
 		c.fail(err)
 		return nil, fmt.Errorf("broker %s: %w", addr, err)
 	}
@@ -206,6 +213,9 @@ type writing struct {
 // write writes the pieces and adds to waited for how long the socket was full: a write that merely took long, because
 // the bytes are many or the thread had lost its core, is no waiting for the target.
 func (c *conn) write(bufs net.Buffers) (waited time.Duration, err error) {
+	if c.rc == nil {
+		return c.writeWrapped(bufs)
+	}
 	c.w = writing{bufs: bufs}
 	err = c.rc.Write(c.writeSome)
 	if err == nil {

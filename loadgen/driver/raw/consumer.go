@@ -278,7 +278,7 @@ func (c *Consumer) sendFetches(ctx context.Context) time.Duration {
 			if !c.leads(n) {
 				continue
 			}
-			k, err := dial(ctx, n.addr, c.clientID)
+			k, err := dial(ctx, n.addr, c.clientID, c.d.cfg.Access)
 			if err != nil {
 				n.retryAt = clock.Nanos() + int64(max(c.d.cfg.RetryBackoff, 10*time.Millisecond))
 				wait = min(wait, c.d.cfg.RetryBackoff)

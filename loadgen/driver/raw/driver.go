@@ -56,7 +56,7 @@ type Driver struct {
 
 // New asks for the topics' metadata and starts the driver. All topics of cfg exist and have leaders, or it fails.
 func New(ctx context.Context, cfg driver.Config) (*Driver, error) {
-	d := &Driver{cfg: cfg, cluster: NewCluster(cfg.Bootstrap, cfg.ClientID), codecs: compress.New(), wantView: make(chan struct{}, 1),
+	d := &Driver{cfg: cfg, cluster: NewCluster(cfg.Bootstrap, cfg.ClientID, cfg.Access), codecs: compress.New(), wantView: make(chan struct{}, 1),
 		done: make(chan struct{}), produceVersion: 13, fetchVersion: 17}
 	if cfg.PayloadPool > 0 {
 		d.pool = &payloadPool{most: cfg.PayloadPool, kept: map[int32][][]byte{}}
@@ -163,7 +163,7 @@ func (d *Driver) NewProducer(ctx context.Context, id int32, acked func(*driver.A
 	nodes := slices.Collect(maps.Values(p.mu.nodes))
 	p.mu.Unlock()
 	for _, nd := range nodes {
-		c, err := dial(ctx, nd.addr, p.clientID)
+		c, err := dial(ctx, nd.addr, p.clientID, d.cfg.Access)
 		if err == nil {
 			_, err = c.version(0, 3, d.produceVersion)
 		}

@@ -138,7 +138,7 @@ func (g *membership) coordinator(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.coord, err = dial(ctx, addr, g.c.clientID)
+	g.coord, err = dial(ctx, addr, g.c.clientID, g.c.d.cfg.Access)
 	if err != nil {
 		g.coord = nil
 	}

@@ -276,7 +276,7 @@ func (p *Producer) tickPartLocked(pt *part, now int64, r *produceRequest) {
 // connect dials a node; the tick tries again after a failure.
 func (p *Producer) connect(nd *node, addr string) {
 	ctx, cancel := context.WithTimeout(context.Background(), min(p.d.cfg.RequestTimeout, 10*time.Second))
-	c, err := dial(ctx, addr, p.clientID)
+	c, err := dial(ctx, addr, p.clientID, p.d.cfg.Access)
 	cancel()
 	p.mu.Lock()
 	nd.connecting = false
