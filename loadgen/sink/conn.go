@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync/atomic"
 
 	"github.com/tidemark/tidemark/core/clock"
@@ -29,12 +30,15 @@ type conn struct {
 	late    chan answer
 	pending atomic.Int64 // answers in late that are not written yet
 	produce produceRequest
+	logged  []logged // batches whose answers are in out
+	own     int      // logged[own:] belong to the answer that is being made
 }
 
 // answer is one response frame and when it leaves.
 type answer struct {
-	due   int64
-	frame []byte
+	due    int64
+	frame  []byte
+	logged []logged
 }
 
 func (k *Sink) serve(nc net.Conn) {
@@ -120,6 +124,10 @@ func (c *conn) flush() error {
 	if len(c.out) == 0 {
 		return nil
 	}
+	if len(c.logged) > 0 {
+		written(c.logged, clock.Nanos())
+		c.logged = c.logged[:0]
+	}
 	_, err := c.net.Write(c.out)
 	c.out = c.out[:0]
 	return err
@@ -128,9 +136,12 @@ func (c *conn) flush() error {
 // begin reserves a frame's length at the end of out and returns where it stands.
 func (c *conn) begin() int {
 	at := len(c.out)
-	c.out = append(c.out, 0, 0, 0, 0)
+	c.out, c.own = append(c.out, 0, 0, 0, 0), len(c.logged)
 	return at
 }
+
+// drop takes back the answer that began at that place.
+func (c *conn) drop(at int) { c.out, c.logged = c.out[:at], c.logged[:c.own] }
 
 // end closes the frame that began at that place. One that is due later, or follows one that is, moves to the queue.
 func (c *conn) end(at int, due, now int64) {
@@ -139,7 +150,8 @@ func (c *conn) end(at int, due, now int64) {
 		return
 	}
 	frame := append([]byte(nil), c.out[at:]...)
-	c.out = c.out[:at]
+	mine := slices.Clone(c.logged[c.own:])
+	c.drop(at)
 	_ = c.flush() // an error shows at the next read
 	if c.late == nil {
 		c.late = make(chan answer, maxLate)
@@ -148,7 +160,7 @@ func (c *conn) end(at int, due, now int64) {
 	}
 	c.pending.Add(1)
 	select {
-	case c.late <- answer{due, frame}:
+	case c.late <- answer{due, frame, mine}:
 	case <-c.sink.done:
 	}
 }
@@ -175,6 +187,9 @@ func (c *conn) writeLate(late <-chan answer) {
 				return
 			default:
 			}
+		}
+		if len(a.logged) > 0 {
+			written(a.logged, clock.Nanos())
 		}
 		if _, err := c.net.Write(a.frame); err != nil {
 			_ = c.net.Close() // the reader ends

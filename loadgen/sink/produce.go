@@ -68,13 +68,13 @@ func (c *conn) handleProduce(s *scripted, now int64, version int16, correlation 
 	st.bytes.Add(p.bytes)
 	switch {
 	case b.Complete() != nil:
-		c.out = c.out[:at]
+		c.drop(at)
 		return false
 	case p.hangup:
-		c.out = c.out[:at]
+		c.drop(at)
 		return false
 	case p.acks == 0 || p.silent:
-		c.out = c.out[:at]
+		c.drop(at)
 		return true
 	}
 	if p.twice {
@@ -179,6 +179,7 @@ func (c *conn) produceBatches(s *scripted, p *produceRequest, t *topic, index in
 		batches = rest
 		n := int64(batch.NumRecords())
 		p.batches, p.records, p.bytes = p.batches+1, p.records+n, p.bytes+int64(len(batch))
+		s.count(p.now)
 		due := c.sink.due(s, p.now, int(n))
 		harm := Kind("")
 		if len(s.faults) > 0 {
@@ -191,7 +192,10 @@ func (c *conn) produceBatches(s *scripted, p *produceRequest, t *topic, index in
 			due = 0
 		}
 		p.due = max(p.due, due)
-		base, dropped := part.append(s, batch, harm, p.now, due)
+		base, at, dropped := part.append(s, batch, harm, p.now, due)
+		if s.LogArrivals && due > 0 {
+			c.logged = append(c.logged, logged{part, at})
+		}
 		if first < 0 {
 			first = base
 		}

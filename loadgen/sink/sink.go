@@ -31,6 +31,9 @@ import (
 type Script struct {
 	// AckDelay passes between a produce request's arrival and its answer.
 	AckDelay time.Duration
+	// StoreDelay passes between a produce request's arrival and the moment at which its batches are stored: both the answer
+	// and the delivery are later by it.
+	StoreDelay time.Duration
 	// FetchDelay passes between a batch's arrival and the moment at which consumers can have it, exactly.
 	FetchDelay time.Duration
 	// Freezes are stretches in which nothing is read, handled or answered.
@@ -55,8 +58,12 @@ type Script struct {
 	RefuseTopics kafka.ErrorCode
 }
 
-// Freeze stops the sink from At until At+For, counted from New, or from the last Restart.
-type Freeze struct{ At, For time.Duration }
+// Freeze stops the sink from At until At+For, counted from New, or from the last Restart. With AfterBatch it begins with
+// the arrival of the batch of that number, counted as Fault.Batch is, and At is not used.
+type Freeze struct {
+	At, For    time.Duration
+	AfterBatch int64
+}
 
 // Kind is what a Fault does.
 type Kind string
@@ -101,6 +108,8 @@ type Arrival struct {
 	FirstSequence, LastSequence uint64
 	Harm                        Kind  // the fault it met, "" for none
 	AckNanos                    int64 // when its ack was due; 0 for none
+	// WrittenNanos is the moment right before its ack was handed to the socket: what a client reads is later. 0 is not yet.
+	WrittenNanos int64
 }
 
 // Stats counts what the sink saw.
@@ -132,8 +141,10 @@ type Sink struct {
 // scripted is a Script with the moment from which its times count, and its faults' counters.
 type scripted struct {
 	Script
-	start  int64
-	faults []*armed
+	start   int64
+	faults  []*armed
+	batches atomic.Int64   // since the start, where a freeze counts them
+	frozen  []atomic.Int64 // when the freeze of the same index began; 0 is not yet
 }
 
 type armed struct {
@@ -185,7 +196,12 @@ func (k *Sink) Addr() string { return k.listener.Addr().String() }
 
 // Restart swaps the script: its times and fault counts begin now. Topics, offsets, groups and the arrival log stay.
 func (k *Sink) Restart(s Script) {
-	next := &scripted{Script: s, start: clock.Nanos()}
+	next := &scripted{Script: s, start: clock.Nanos(), frozen: make([]atomic.Int64, len(s.Freezes))}
+	for i, f := range s.Freezes {
+		if f.AfterBatch == 0 {
+			next.frozen[i].Store(next.start + int64(f.At))
+		}
+	}
 	for _, f := range s.Faults {
 		next.faults = append(next.faults, &armed{Fault: f})
 	}
@@ -266,12 +282,25 @@ func (k *Sink) accept() {
 
 // frozenUntil is the end of the freeze in which now lies, or now.
 func (s *scripted) frozenUntil(now int64) int64 {
-	for _, f := range s.Freezes {
-		if at := s.start + int64(f.At); now >= at && now < at+int64(f.For) {
+	for i, f := range s.Freezes {
+		if at := s.frozen[i].Load(); at > 0 && now >= at && now < at+int64(f.For) {
 			return at + int64(f.For)
 		}
 	}
 	return now
+}
+
+// count notes the arrival of a batch, with which a freeze may begin.
+func (s *scripted) count(now int64) {
+	if len(s.Freezes) == 0 {
+		return
+	}
+	n := s.batches.Add(1)
+	for i, f := range s.Freezes {
+		if f.AfterBatch == n {
+			s.frozen[i].Store(now)
+		}
+	}
 }
 
 // due is when the answer to a request of so many records leaves.
@@ -284,7 +313,7 @@ func (k *Sink) due(s *scripted, now int64, records int) int64 {
 		at = c.free
 		c.Unlock()
 	}
-	return s.frozenUntil(at + int64(s.AckDelay))
+	return s.frozenUntil(at + int64(s.StoreDelay+s.AckDelay))
 }
 
 // harm is the fault that this batch of the topic meets, if any: each fault counts for itself. An exempt batch is counted

@@ -129,7 +129,8 @@ func (t *topics) arrivals() []Arrival {
 }
 
 // append takes one batch, which is a view, and returns its base offset and the number of batches that left the ring.
-func (p *part) append(s *scripted, b record.Batch, harm Kind, now, due int64) (base kafka.Offset, dropped int) {
+// at is where it stands in the arrival log.
+func (p *part) append(s *scripted, b record.Batch, harm Kind, now, due int64) (base kafka.Offset, at, dropped int) {
 	records := b.NumRecords()
 	var arrival Arrival
 	if s.LogArrivals {
@@ -145,14 +146,29 @@ func (p *part) append(s *scripted, b record.Batch, harm Kind, now, due int64) (b
 		base = p.mu.end
 		p.mu.end += kafka.Offset(records)
 		if s.KeepBytes > 0 {
-			dropped = p.keepLocked(s, b, base, harm, now+int64(s.FetchDelay))
+			dropped = p.keepLocked(s, b, base, harm, now+int64(s.StoreDelay+s.FetchDelay))
 		}
 	}
 	if s.LogArrivals {
-		arrival.Offset = base
+		arrival.Offset, at = base, len(p.mu.log)
 		p.mu.log = append(p.mu.log, arrival)
 	}
-	return base, dropped
+	return base, at, dropped
+}
+
+// logged is one batch in the arrival log of its partition.
+type logged struct {
+	part *part
+	at   int
+}
+
+// written notes when the acks of batches were handed to the socket.
+func written(batches []logged, nanos int64) {
+	for _, l := range batches {
+		l.part.mu.Lock()
+		l.part.mu.log[l.at].WrittenNanos = nanos
+		l.part.mu.Unlock()
+	}
 }
 
 // keepLocked copies a batch into the ring, as its fault wants it, and wakes the waiting fetches.
