@@ -9,6 +9,8 @@ package gate
 import (
 	"github.com/tidemark/tidemark/bench/stats"
 	"github.com/tidemark/tidemark/bench/store"
+	"github.com/tidemark/tidemark/loadgen/result"
+	"github.com/tidemark/tidemark/loadgen/workload"
 )
 
 // Comparison is one metric of one cell against another cell's.
@@ -18,7 +20,9 @@ type Comparison struct {
 	Against   int // number of the cell it is compared with (in the baseline's folder when two are compared)
 	Judgement stats.Judgement
 	Primary   bool // the suite named it: Answer and gate use it
-	Stands    bool // it stands at 5% together (Holm) if primary, at a false discovery rate of 5% if not
+	// Stands: it holds at 5% together (Holm) if primary, at a false discovery rate of 5% if not, and rests on more than
+	// one run.
+	Stands bool
 }
 
 // NoiseKey names a pool of noise.
@@ -49,6 +53,8 @@ type Analysis struct {
 	Estimates   []CellEstimate // by cell, then by metric
 	Comparisons []Comparison   // by cell, then by metric
 	Counts      Counts
+	// Bracket is the capacity under the suite's objective, from the ladder's runs; Bracket.Why where there is none.
+	Bracket stats.Bracket
 	// ChanceFindings is how many of the exploratory comparisons would stand out at 95% by chance alone.
 	ChanceFindings float64
 }
@@ -68,7 +74,37 @@ func Analyse(d *store.Data) *Analysis {
 	}
 	a.ChanceFindings = settle(a.Comparisons)
 	a.Counts = count(d)
+	a.Bracket = bracket(d)
 	return a
+}
+
+// bracket judges each of the ladder's runs by the objective. A run passes that held its rate, had no errors and a
+// p99 within the objective; a saturated one fails; all else (limited by the generator, throttled) says nothing.
+func bracket(d *store.Data) stats.Bracket {
+	if d.Plan.SLOP99MS <= 0 {
+		return stats.Bracket{Why: "the suite has no objective"}
+	}
+	var probes []stats.Probe
+	for _, r := range d.Runs {
+		c := d.Cell(r.Cell)
+		if c == nil || c.Role != store.Ladder || r.Result == nil {
+			continue
+		}
+		l := r.Result.Clocks[result.Ack]
+		if c.Asked.Acks == workload.AcksNone {
+			l = r.Result.Clocks[result.Delivery]
+		}
+		q, ok := l.At(99)
+		p := stats.Probe{Rate: r.Rate}
+		switch within := ok && l.Sound && !q.Censored && float64(q.Nanos) <= d.Plan.SLOP99MS*1e6; {
+		case r.Status == store.Saturated, r.Countable() && !within:
+			p.Failed = 1
+		case r.Countable():
+			p.Passed = 1
+		}
+		probes = append(probes, p)
+	}
+	return stats.BracketOf(probes)
 }
 
 // Estimate returns a cell's estimate of a metric; ok is false where no run had it.
@@ -151,7 +187,7 @@ func settle(comparisons []Comparison) (byChance float64) {
 			p[k] = comparisons[i].Judgement.Ratio.P
 		}
 		for k, ok := range stands(p, 1-stats.Confidence) {
-			comparisons[indices[k]].Stands = ok
+			comparisons[indices[k]].Stands = ok && !comparisons[indices[k]].Judgement.Ratio.RestsOnOneRun()
 		}
 	}
 	mark(primary, stats.Holm)

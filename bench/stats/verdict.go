@@ -119,8 +119,8 @@ func Judge(r Ratio, d Direction, allowance float64) Judgement {
 		j.Reason = "no number to compare"
 		return j
 	case r.Noise.DF < MinDF:
-		j.Reason = fmt.Sprintf("noise known from %d degrees of freedom, %d are needed", r.Noise.DF, MinDF)
-		j.MoreRuns = MinDF - r.Noise.DF
+		// No number of runs of these two cells alone is promised: the noise is pooled over all cells of the kind.
+		j.Reason = fmt.Sprintf("noise rests on %d degrees of freedom, %d are needed", r.Noise.DF, MinDF)
 		return j
 	}
 	j.Verdict = Decide(change, limit)
@@ -166,7 +166,7 @@ func (j Judgement) Words() string {
 		return words
 	case CannotTell:
 		switch {
-		case j.Reason != "" && j.MoreRuns == 0:
+		case j.Reason != "":
 			return "cannot tell: " + j.Reason
 		case j.MoreRuns > maxMoreRuns:
 			return fmt.Sprintf("cannot tell: over %d more runs", maxMoreRuns)
@@ -189,25 +189,47 @@ const (
 	Inconclusive Outcome = 3
 )
 
-// Gate sums gated judgements up: any worse is a regression, any that cannot be told (a side with one run included) is
-// inconclusive, and nothing compared is never a pass.
+// Gate sums gated judgements up: any worse that stands among all of them (Holm, 5% together) is a regression; any that
+// cannot be told, a side with one run and a worse that may be chance included, is inconclusive; and nothing compared is
+// never a pass.
 func Gate(judgements []Judgement) Outcome {
 	outcome := Pass
 	if len(judgements) == 0 {
 		outcome = Inconclusive
 	}
-	for _, j := range judgements {
-		switch {
-		case j.Ratio.NCandidate < 2 || j.Ratio.NBaseline < 2:
-			outcome = Inconclusive
-		case j.Verdict == Worse:
+	for _, own := range GateEach(judgements) {
+		switch own {
+		case Regression:
 			return Regression
-		case j.Verdict == Better || j.Verdict == NoWorse:
+		case Pass:
 		default:
 			outcome = Inconclusive
 		}
 	}
 	return outcome
+}
+
+// GateEach is what each judgement says to a gate that looks at all of them together.
+func GateEach(judgements []Judgement) []Outcome {
+	p := make([]float64, len(judgements))
+	for i, j := range judgements {
+		p[i] = j.Ratio.P
+	}
+	stands := Holm(p, 1-Confidence)
+	out := make([]Outcome, len(judgements))
+	for i, j := range judgements {
+		switch {
+		case j.Ratio.NCandidate < 2 || j.Ratio.NBaseline < 2:
+			out[i] = Inconclusive
+		case j.Verdict == Worse && stands[i] && !j.Ratio.RestsOnOneRun():
+			out[i] = Regression
+		case j.Verdict == Better || j.Verdict == NoWorse:
+			out[i] = Pass
+		default:
+			out[i] = Inconclusive
+		}
+	}
+	return out
 }
 
 // Holm reports which of the probabilities p are small enough that the family as a whole errs in at most alpha of all

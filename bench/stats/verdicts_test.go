@@ -39,6 +39,7 @@ func TestVerdictTable(t *testing.T) {
 			if d == stats.HigherIsBetter {
 				r.Value, r.Low, r.High = 1/r.Value, 1/r.High, 1/r.Low
 			}
+			r.Weakest = r.Value
 			j := stats.Judge(r, d, 0.05)
 			if j.Verdict != c.want || j.ProvenLoss != c.proven {
 				t.Errorf("%s, %v is better: %v (loss proven %v), want %v", c.name, d, j.Verdict, j.ProvenLoss, c.want)
@@ -129,7 +130,8 @@ func TestPowerCurve(t *testing.T) {
 				}
 				return v
 			}
-			if stats.Judge(stats.Compare(draw(2, 1+effect), draw(9, 1), noise), stats.LowerIsBetter, 0.05).Verdict == stats.Worse {
+			r := stats.Compare(draw(2, 1+effect), draw(9, 1), noise)
+			if stats.Decide(r.Change(stats.LowerIsBetter), math.Log1p(0.05)) == stats.Worse {
 				n++
 			}
 		}
@@ -202,5 +204,25 @@ func TestWorseAndBetterNeedTheirDirection(t *testing.T) {
 	}
 	if v := stats.Judge(r, stats.HigherIsBetter, 0.05).Verdict; v != stats.Better {
 		t.Errorf("throughput up 20%%: %v", v)
+	}
+}
+
+// TestAFindingOfOneRunDoesNotFailAGate: one run that met a stall lifts the mean of two far over the allowance, and the
+// interval with it.
+func TestAFindingOfOneRunDoesNotFailAGate(t *testing.T) {
+	baseline := []float64{1, 1.02, 0.98, 1.01, 0.99, 1, 1, 1.01, 0.99}
+	for name, c := range map[string]struct {
+		candidate []float64
+		want      stats.Outcome
+	}{
+		"one run stalled": {[]float64{1.4, 1.01}, stats.Inconclusive},
+		"both are slow":   {[]float64{1.2, 1.18}, stats.Regression},
+		"equal":           {[]float64{1.01, 0.99}, stats.Pass},
+		"a single run":    {[]float64{1.4}, stats.Inconclusive},
+	} {
+		j := stats.Judge(stats.Compare(c.candidate, baseline, stats.Noise{Sigma: 0.02, DF: 30}), stats.LowerIsBetter, 0.05)
+		if got := stats.Gate([]stats.Judgement{j}); got != c.want {
+			t.Errorf("%s: gate %d, want %d (%s, weakest x%.3f)", name, got, c.want, j.Words(), j.Ratio.Weakest)
+		}
 	}
 }
