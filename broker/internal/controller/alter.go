@@ -49,7 +49,11 @@ type ConfigResult struct {
 // results stand in the order of the resources.
 func (c *Controller) AlterConfigs(ctx context.Context, alterations []ConfigAlteration, validateOnly bool) []ConfigResult {
 	var out []ConfigResult
-	_, err := c.submit(ctx, func(d *decision) {
+	submit := c.submit
+	if small(alterations) {
+		submit = c.submitFreeing
+	}
+	_, err := submit(ctx, func(d *decision) {
 		if validateOnly {
 			d = d.scratch()
 		}

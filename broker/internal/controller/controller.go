@@ -80,12 +80,14 @@ type Controller struct {
 	sinceBytes  int64 // of entries since the last snapshot
 	snapping    bool
 	full        bool // the disk had no room for the last entry; node is nil then
+	saving      bool // the reserve is given up: only what frees room is taken
 	failed      error
 }
 
 // request is one closure that decides, and its end.
 type request struct {
-	decide func(*decision)
+	decide func(*decision) // it may be called twice; the second call counts
+	frees  bool            // it helps to free the disk, or the broker cannot start without it
 	done   chan struct{}
 	err    error // why it was not committed
 }
@@ -132,6 +134,9 @@ func Open(o Options) (*Controller, error) {
 	if err := c.openRaft(log, s); err != nil {
 		log.Abandon()
 		return nil, err
+	}
+	if err := c.keepRoom(); err != nil && !noRoom(err) {
+		o.Logger.Warn("no room can be kept back for the metadata log", "folder", c.dir, "error", err)
 	}
 	return c, nil
 }
@@ -209,12 +214,18 @@ func (c *Controller) Image() *metadata.Image { return c.image.Load() }
 // Start elects this node, applies what its log holds, gives a new cluster its id, and begins the goroutine. An error
 // leaves nothing running, and the log open until Shutdown.
 func (c *Controller) Start(ctx context.Context) error {
-	if err := c.lead(); err != nil {
+	err := c.lead()
+	if noRoom(err) && c.giveUpRoom() {
+		if err = c.newNode(); err == nil {
+			err = c.lead()
+		}
+	}
+	if err != nil {
 		return err
 	}
 	c.started = true
 	go c.loop()
-	_, err := c.submit(ctx, func(d *decision) { decideBootstrap(d, c.o.ClusterID, newClusterID) })
+	_, err = c.submitFreeing(ctx, func(d *decision) { decideBootstrap(d, c.o.ClusterID, newClusterID) })
 	if err != nil {
 		return err
 	}
@@ -296,17 +307,12 @@ func (c *Controller) round(first *request) {
 	c.met.requests.Add(float64(len(round)))
 	err := c.failed
 	if err == nil {
-		err = c.leadAgain()
-	}
-	if err == nil {
-		d := &decision{image: c.Image(), config: c.o.Config.Now(), newTopicID: newTopicID}
-		for _, r := range round {
-			r.decide(d)
-		}
-		err = c.commit(d)
+		err = c.serve(round)
 	}
 	for _, r := range round {
-		r.err = err
+		if err != nil {
+			r.err = err
+		}
 		close(r.done)
 	}
 	c.maybeSnapshot()
@@ -413,7 +419,15 @@ func (c *Controller) tell(img *metadata.Image, d metadata.Delta) {
 // submit has a closure decide on the controller's goroutine and returns when its records are committed, applied and told
 // to the subscribers. When ctx ends first, the closure may still run; what it writes must not be read then.
 func (c *Controller) submit(ctx context.Context, decide func(*decision)) (*metadata.Image, error) {
-	r := &request{decide: decide, done: make(chan struct{})}
+	return c.ask(ctx, &request{decide: decide, done: make(chan struct{})})
+}
+
+// submitFreeing is submit for what is taken on a full disk too.
+func (c *Controller) submitFreeing(ctx context.Context, decide func(*decision)) (*metadata.Image, error) {
+	return c.ask(ctx, &request{decide: decide, frees: true, done: make(chan struct{})})
+}
+
+func (c *Controller) ask(ctx context.Context, r *request) (*metadata.Image, error) {
 	select {
 	case c.requests <- r:
 	case <-c.stopped:

@@ -13,16 +13,19 @@ import (
 // get their first image.
 func (c *Controller) RegisterBroker(ctx context.Context, b metadata.Broker) (brokerEpoch int64, err error) {
 	var epoch int64
-	if _, err := c.submit(ctx, func(d *decision) { epoch = decideRegister(d, b) }); err != nil {
+	if _, err := c.submitFreeing(ctx, func(d *decision) { epoch = decideRegister(d, b) }); err != nil {
 		return -1, err
 	}
 	return epoch, nil
 }
 
+// submitter is submit or submitFreeing.
+type submitter func(context.Context, func(*decision)) (*metadata.Image, error)
+
 // topics submits a request about topics. Results are read only when the closure has ended for sure.
-func (c *Controller) topics(ctx context.Context, names []string, validateOnly bool, decide func(*decision) []TopicResult) []TopicResult {
+func (c *Controller) topics(ctx context.Context, submit submitter, names []string, validateOnly bool, decide func(*decision) []TopicResult) []TopicResult {
 	var out []TopicResult
-	_, err := c.submit(ctx, func(d *decision) {
+	_, err := submit(ctx, func(d *decision) {
 		if validateOnly {
 			d = d.scratch()
 		}
@@ -45,12 +48,12 @@ func (c *Controller) CreateTopics(ctx context.Context, topics []NewTopic, valida
 	for i := range topics {
 		names[i] = topics[i].Name
 	}
-	return c.topics(ctx, names, validateOnly, func(d *decision) []TopicResult { return decideCreate(d, topics) })
+	return c.topics(ctx, c.submit, names, validateOnly, func(d *decision) []TopicResult { return decideCreate(d, topics) })
 }
 
 // CreateOffsetsTopic creates __consumer_offsets with its own settings, unless it exists.
 func (c *Controller) CreateOffsetsTopic(ctx context.Context) TopicResult {
-	return c.topics(ctx, []string{kafka.OffsetsTopic}, false, func(d *decision) []TopicResult {
+	return c.topics(ctx, c.submit, []string{kafka.OffsetsTopic}, false, func(d *decision) []TopicResult {
 		return []TopicResult{decideCreateOffsets(d)}
 	})[0]
 }
@@ -61,7 +64,7 @@ func (c *Controller) DeleteTopics(ctx context.Context, topics []TopicRef) []Topi
 	for i := range topics {
 		names[i] = topics[i].Name
 	}
-	return c.topics(ctx, names, false, func(d *decision) []TopicResult { return decideDelete(d, topics) })
+	return c.topics(ctx, c.submitFreeing, names, false, func(d *decision) []TopicResult { return decideDelete(d, topics) })
 }
 
 // CreatePartitions adds partitions, topic by topic.
@@ -70,7 +73,7 @@ func (c *Controller) CreatePartitions(ctx context.Context, topics []MorePartitio
 	for i := range topics {
 		names[i] = topics[i].Name
 	}
-	return c.topics(ctx, names, validateOnly, func(d *decision) []TopicResult { return decideMorePartitions(d, topics) })
+	return c.topics(ctx, c.submit, names, validateOnly, func(d *decision) []TopicResult { return decideMorePartitions(d, topics) })
 }
 
 // AllocateProducerIDs reserves a block of producer ids that nobody was ever given.

@@ -44,7 +44,9 @@ func (c *Controller) leadAgain() error {
 		return c.lost(err)
 	}
 	c.full = false
-	c.met.full.Set(0)
-	c.o.Logger.Info("the metadata log has room again", "folder", c.dir)
+	if !c.saving {
+		c.met.full.Set(0)
+		c.o.Logger.Info("the metadata log has room again", "folder", c.dir)
+	}
 	return nil
 }

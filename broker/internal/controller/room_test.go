@@ -99,3 +99,84 @@ func TestFullDiskAtFsyncIsAFailedDisk(t *testing.T) {
 	}
 	stop(t, c)
 }
+
+// TestTheReserveLetsAFullDiskBeFreed: with the disk full but for what the reserve held back, topics can be deleted and
+// retention shortened, also by a broker that starts on the full disk; nothing else is taken until there is room.
+func TestTheReserveLetsAFullDiskBeFreed(t *testing.T) {
+	var full atomic.Bool
+	var room atomic.Int64 // what the reserve gave back
+	fs := vfs.NewMem(nil)
+	reserve := dir + "/" + kafka.MetadataTopic + "-0/" + reserveFile
+	faulty := &smallDisk{full: &full, Faulty: vfstest.Faulty{FS: fs, Hook: func(op vfstest.Op) error {
+		switch {
+		case !full.Load():
+		case op.Kind == "remove" && op.Name == reserve:
+			room.Add(reserveBytes)
+		case op.Kind == "write" && room.Add(-int64(op.Bytes)) < 0:
+			return syscall.ENOSPC
+		}
+		return nil
+	}}}
+	retention := func(c *Controller, value string) ConfigResult {
+		return c.AlterConfigs(t.Context(), []ConfigAlteration{{Kind: metadata.TopicResource, Name: "b",
+			Changes: []ConfigChange{{Key: "retention.ms", Value: value}}}}, false)[0]
+	}
+	c := start(t, options(faulty))
+	create(t, c, "a")
+	create(t, c, "b")
+	full.Store(true)
+	if r := c.DeleteTopics(t.Context(), []TopicRef{{Name: "a"}})[0]; r.Err != kafka.None || c.Image().Topic("a") != nil {
+		t.Fatalf("the first deletion on a full disk: %+v", r)
+	}
+	if r := retention(c, "1"); r.Err != kafka.None {
+		t.Fatalf("shorter retention on a full disk: %+v", r)
+	}
+	for _, name := range []string{"c", "d"} {
+		if r := create(t, c, name); r.Err != kafka.KafkaStorageError || c.Image().Topic(name) != nil {
+			t.Fatalf("a topic is created out of the reserve: %+v", r)
+		}
+	}
+	big := make([]byte, smallAlteration)
+	if r := retention(c, string(big)); r.Err != kafka.KafkaStorageError {
+		t.Errorf("a large alteration out of the reserve: %+v", r)
+	}
+	stop(t, c)
+	full.Store(false) // the reserve is made again by the next start, and the disk full before it has written
+	room.Store(0)
+	c, err := Open(options(faulty))
+	if err != nil {
+		t.Fatal(err)
+	}
+	full.Store(true)
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatalf("a start on a full disk: %v", err)
+	}
+	if _, err := c.RegisterBroker(t.Context(), metadata.Broker{ID: 0}); err != nil {
+		t.Fatalf("a start on a full disk: %v", err)
+	}
+	if v := c.Image().Config(metadata.TopicResource, "b")["retention.ms"]; v != "1" {
+		t.Errorf("retention.ms after a restart: %q", v)
+	}
+	full.Store(false)
+	if r := create(t, c, "e"); r.Err != kafka.None {
+		t.Errorf("with room again: %+v", r)
+	}
+	if _, err := fs.Stat(reserve); err != nil {
+		t.Errorf("the reserve is not there again: %v", err)
+	}
+	stop(t, c)
+}
+
+// smallDisk has no room while full is set.
+type smallDisk struct {
+	vfstest.Faulty
+	full *atomic.Bool
+}
+
+// FreeBytes implements vfs.FS.
+func (s *smallDisk) FreeBytes(dir string) (int64, error) {
+	if s.full.Load() {
+		return 0, nil
+	}
+	return s.Faulty.FreeBytes(dir)
+}
