@@ -112,7 +112,7 @@ func (l *Log) writeMeta() error {
 	snaps := l.mu.snaps
 	l.mu.Unlock()
 	for _, s := range snaps {
-		if err := vfs.ReplaceFile(l.env.FS, l.fileName(s.offset, suffixSnapshot), s.data, true); err != nil {
+		if err := vfs.ReplaceFile(l.env.FS, l.fileName(s.offset, suffixSnapshot), s.data, l.env.durable()); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (l *Log) writeEpochs() error {
 	if epochs == nil {
 		return nil
 	}
-	err := vfs.ReplaceFile(l.env.FS, l.Dir()+"/"+epochsFile, epochs, true)
+	err := vfs.ReplaceFile(l.env.FS, l.Dir()+"/"+epochsFile, epochs, l.env.durable())
 	if err != nil {
 		l.mu.Lock()
 		l.mu.epochs.dirty = true
@@ -156,9 +156,15 @@ func (l *Log) sync(k kind, end kafka.Offset) error {
 		}
 	}
 	newFiles := l.mu.newFiles || len(dirty) > 0 && k != kindLog
-	newFolder := l.mu.newFolder
-	l.mu.newFiles, l.mu.newFolder = false, false
+	newFolder, newID := l.mu.newFolder, l.mu.newID
+	l.mu.newFiles, l.mu.newFolder, l.mu.newID = false, false, false
 	l.mu.Unlock()
+	if !l.env.durable() {
+		dirty, newFiles, newFolder, newID = nil, false, false, false
+	}
+	if err == nil && newID {
+		err = l.syncTopicID()
+	}
 	for _, s := range dirty {
 		if err == nil {
 			err = l.syncFile(s, k)

@@ -64,6 +64,7 @@ type Log struct {
 		lastSnap  kafka.Offset // offset of the newest snapshot, written or pending; -1: none
 		newFiles  bool         // the folder has entries that no SyncDir has covered
 		newFolder bool         // so has its parent, perhaps
+		newID     bool         // partition.metadata has been written and not synced
 		failed    error        // a failed fsync: never repeated
 		hints     *readHints
 		mark      *markState

@@ -2,6 +2,7 @@ package commitlog
 
 import (
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/tidemark/tidemark/core/buf"
 	"github.com/tidemark/tidemark/core/kafka"
@@ -22,7 +23,13 @@ type Env struct {
 	// any goroutine, at any time until Close, and its error is an I/O error of the log folder. nil runs the work in
 	// place and hands its error to the append.
 	Later func(l *Log, work func() error)
+	// Postpone, while it holds true, keeps everything from being synced: whoever stores true closes many logs and then
+	// syncs the file system once (vfs.FS.SyncAll), before anything relies on them. nil: never.
+	Postpone *atomic.Bool
 }
+
+// durable says whether what is written has to be synced now.
+func (e *Env) durable() bool { return e.Postpone == nil || !e.Postpone.Load() }
 
 // Config holds the settings of one log; many logs may share one value. SetConfig swaps it whole.
 type Config struct {

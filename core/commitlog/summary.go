@@ -2,6 +2,7 @@ package commitlog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -103,15 +104,22 @@ func (l *Log) asSummarised() bool {
 	return true
 }
 
-// loadTopicID reads partition.metadata, or writes it when it is not there and the id is known.
+// loadTopicID reads partition.metadata, or writes it when it is not there and the id is known. What it writes is synced
+// with the log's first records: a thousand new logs in one request would else wait for two thousand fsyncs.
 func (l *Log) loadTopicID() error {
 	name := l.Dir() + "/" + metadataFile
+	write := func() error {
+		l.mu.Lock()
+		l.mu.newID = true
+		l.mu.Unlock()
+		return vfs.ReplaceFile(l.env.FS, name, appendTopicID(nil, l.id), false)
+	}
 	b, err := vfs.ReadFile(l.env.FS, name, 4096)
 	if isNotExist(err) {
 		if l.id.IsZero() {
 			return nil
 		}
-		return vfs.ReplaceFile(l.env.FS, name, appendTopicID(nil, l.id), true)
+		return write()
 	}
 	if err != nil {
 		return err
@@ -121,13 +129,22 @@ func (l *Log) loadTopicID() error {
 	case err != nil && l.id.IsZero():
 		return fmt.Errorf("%s: %w", name, err)
 	case err != nil: // torn by a crash when it was new
-		return vfs.ReplaceFile(l.env.FS, name, appendTopicID(nil, l.id), true)
+		return write()
 	case l.id.IsZero():
 		l.id = id
 	case l.id != id:
 		return fmt.Errorf("%s has topic id %s, expected is %s: the folder belongs to another topic of the same name; move it away", name, id, l.id)
 	}
 	return nil
+}
+
+// syncTopicID makes partition.metadata durable.
+func (l *Log) syncTopicID() error {
+	f, err := l.env.FS.Open(l.Dir() + "/" + metadataFile)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // appendTopicID encodes partition.metadata.

@@ -54,6 +54,10 @@ func (s gatedFS) SyncDir(name string) error {
 	s.g.countSync()
 	return s.do(func() error { return s.fs.SyncDir(name) })
 }
+func (s gatedFS) SyncAll(name string) error {
+	s.g.countSync()
+	return s.do(func() error { return s.fs.SyncAll(name) })
+}
 func (s gatedFS) Rename(oldName, newName string) error {
 	return s.do(func() error { return s.fs.Rename(oldName, newName) })
 }

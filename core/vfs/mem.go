@@ -310,6 +310,30 @@ func (m *Mem) SyncDir(name string) error {
 	return nil
 }
 
+// SyncAll implements FS.
+func (m *Mem) SyncAll(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, err := m.findLocked("sync", name); err != nil {
+		return err
+	}
+	if m.crashable {
+		m.syncAllLocked(m.mu.root)
+	}
+	return nil
+}
+
+func (m *Mem) syncAllLocked(n *memNode) {
+	if !n.dir {
+		n.synced, n.writes = slices.Clone(n.data), nil
+		return
+	}
+	n.syncedEntries, n.ops = maps.Clone(n.entries), nil // both sides of every rename at once
+	for _, e := range n.entries {
+		m.syncAllLocked(e)
+	}
+}
+
 // FreeBytes implements FS.
 func (m *Mem) FreeBytes(string) (int64, error) { return 1 << 40, nil }
 

@@ -88,6 +88,18 @@ func (OS) SyncDir(name string) error {
 	return errors.Join(err, d.Close())
 }
 
+// SyncAll implements FS.
+func (OS) SyncAll(name string) error {
+	d, err := unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return pathError("open", name, err)
+	}
+	if err = retry(func() error { return unix.Syncfs(d) }); err != nil {
+		err = pathError("syncfs", name, err)
+	}
+	return errors.Join(err, unix.Close(d))
+}
+
 // FreeBytes implements FS.
 func (OS) FreeBytes(dir string) (int64, error) {
 	var st unix.Statfs_t

@@ -82,6 +82,9 @@ type FS interface {
 	Stat(name string) (Info, error)
 	// SyncDir makes the entries of a folder durable: files that were created, renamed or removed in it.
 	SyncDir(name string) error
+	// SyncAll makes durable all that has been written to the file system of a folder, whoever wrote it (syncfs): files and
+	// folder entries. It takes the place of thousands of Sync and SyncDir.
+	SyncAll(name string) error
 	// Lock takes the advisory lock of a file (flock), makes the file if need be and writes the process's pid into
 	// it. ErrLocked when another process has it. Closing releases it.
 	Lock(name string) (io.Closer, error)

@@ -30,6 +30,7 @@ const (
 	hwFile       = "replication-offset-checkpoint"
 	cleanerFile  = "cleaner-offset-checkpoint"
 	pointsFile   = "tidemark-written-points"
+	leftFile     = "tidemark-deleted"
 	deleteSuffix = "-delete"
 	straySuffix  = "-stray"
 )
@@ -64,6 +65,7 @@ type dir struct {
 	flush      flusher
 	cleaner    cleaner
 	bootID     string // "" when the system does not tell
+	postpone   atomic.Bool
 	// checkpoints is held while checkpoint files are written; it is taken before mu.
 	checkpoints sync.Mutex
 	mu          struct {
@@ -171,7 +173,7 @@ func (d *Dirs) openDir(p string) (*dir, error) {
 		return nil, err
 	}
 	r.env = &commitlog.Env{FS: r.fs, Pool: d.o.Pool, Tail: d.o.Tail, Files: commitlog.NewFileCache(openFiles), Logger: d.o.Logger,
-		NowMS: d.o.NowMS, Later: r.later}
+		NowMS: d.o.NowMS, Later: r.later, Postpone: &r.postpone}
 	return r, nil
 }
 

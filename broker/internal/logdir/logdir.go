@@ -12,6 +12,7 @@
 //	replication-offset-checkpoint      the same: high watermarks
 //	cleaner-offset-checkpoint          the same: up to where logs are compacted
 //	tidemark-written-points            what a start under the same boot need not read (points.go)
+//	tidemark-deleted                   folders of deleted logs that a clean stop has left, a line for each
 //	tidemark-manifest                  one checksummed record for each log, written by a clean stop (manifest.go)
 //	topic-partition/                   a log
 //	topic-partition.HEX-delete/        a deleted log, removed after file.delete.delay.ms

@@ -114,6 +114,11 @@ func (f *Faulty) SyncDir(name string) error {
 	return f.do("syncdir", name, func() error { return f.FS.SyncDir(name) })
 }
 
+// SyncAll implements vfs.FS.
+func (f *Faulty) SyncAll(name string) error {
+	return f.do("syncall", name, func() error { return f.FS.SyncAll(name) })
+}
+
 // ReadDir implements vfs.FS.
 func (f *Faulty) ReadDir(name string) ([]vfs.Info, error) {
 	if err := f.Hook(Op{Kind: "readdir", Name: name}); err != nil {
