@@ -62,33 +62,70 @@ func (b *batch) reset(p *part, nanos, nowMS int64) {
 	b.bytes, b.base, b.err = 0, -1, nil
 }
 
-// add frames one record; the caller has seen that it fits. It writes by index instead of appending: this is where a
-// small record's time goes.
-func (b *batch) add(r *driver.Record, nowMS int64) {
-	delta := nowMS - b.baseMS
-	b.lastMS = max(b.lastMS, nowMS)
-	keyLen, valueLen := int64(len(r.Key)), int64(len(r.Head)+len(r.Value))
-	if r.Key == nil {
-		keyLen = -1
+// addRun frames records in place, up to most of them, for as long as they go to the first one's partition and fit, and
+// returns how many it took. It writes by index instead of appending, and what all of them share is worked out once: this
+// is where a small record's time goes.
+func (b *batch) addRun(rs []driver.Record, nowMS int64, most int) int {
+	rs = rs[:max(0, min(len(rs), most))]
+	if len(rs) == 0 {
+		return 0
 	}
-	body := 2 + varintLen(delta) + varintLen(int64(b.n)) + varintLen(keyLen) + len(r.Key) + varintLen(valueLen) + int(valueLen)
-	at := len(b.buf)
-	buf := b.buf[:at+varintLen(int64(body))+body]
-	at = putVarint(buf, at, int64(body))
-	buf[at] = 0 // attributes
-	at = putVarint(buf, at+1, delta)
-	at = putVarint(buf, at, int64(b.n))
-	at = putVarint(buf, at, keyLen)
-	at += copy(buf[at:], r.Key)
-	at = putVarint(buf, at, valueLen)
-	at += copy(buf[at:], r.Head)
-	at += copy(buf[at:], r.Value)
-	buf[at] = 0 // no headers
-	b.buf = buf
-	b.n++
-	b.bytes += int64(len(r.Key)) + valueLen
-	b.seqs = append(b.seqs, r.Seq)
-	b.intended = append(b.intended, r.IntendedNanos)
+	topic, partition := rs[0].Topic, rs[0].Partition
+	delta := nowMS - b.baseMS
+	fixed := 3 + varintLen(delta) // attributes, delta, header count, and the length of an absent key
+	buf, at, number := b.buf[:b.limit], len(b.buf), int64(b.n)
+	taken, bytes := 0, 0
+	for i := range rs {
+		r := &rs[i]
+		keyLen, valueLen := len(r.Key), len(r.Head)+len(r.Value)
+		if at+recordOverhead+keyLen+valueLen > len(buf) || r.Topic != topic || r.Partition != partition {
+			break
+		}
+		body := fixed + varintLen(number) + varintLen(int64(valueLen)) + valueLen
+		if r.Key != nil {
+			body += varintLen(int64(keyLen)) - 1 + keyLen
+		}
+		at = putVarint(buf, at, int64(body))
+		buf[at] = 0 // attributes
+		at = putVarint(buf, at+1, delta)
+		at = putVarint(buf, at, number)
+		if r.Key == nil {
+			buf[at] = 1 // -1
+			at++
+		} else {
+			at = putVarint(buf, at, int64(keyLen))
+			at += copy(buf[at:], r.Key)
+		}
+		at = putVarint(buf, at, int64(valueLen))
+		if len(r.Head) == headBytes { // an envelope: three words instead of a call
+			*(*[headBytes]byte)(buf[at:]) = *(*[headBytes]byte)(r.Head)
+			at += headBytes
+		} else {
+			at += copy(buf[at:], r.Head)
+		}
+		at += copy(buf[at:], r.Value)
+		buf[at] = 0 // no headers
+		at++
+		number++
+		bytes += keyLen + valueLen
+		taken++
+	}
+	b.buf, b.n, b.bytes, b.lastMS = buf[:at], int32(number), b.bytes+int64(bytes), max(b.lastMS, nowMS)
+	b.note(rs[:taken])
+	return taken
+}
+
+// headBytes is the length of the head that is copied without a call: a verified record's envelope.
+const headBytes = 24
+
+// note keeps what the ack will tell of the records.
+func (b *batch) note(rs []driver.Record) {
+	n := len(b.seqs)
+	b.seqs, b.intended = slices.Grow(b.seqs, len(rs))[:n+len(rs)], slices.Grow(b.intended, len(rs))[:n+len(rs)]
+	seqs, intended := b.seqs[n:], b.intended[n:]
+	for i := range rs {
+		seqs[i], intended[i] = rs[i].Seq, rs[i].IntendedNanos
+	}
 }
 
 // varintLen is the length of v as a zigzag varint.
@@ -110,6 +147,10 @@ func putVarint(b []byte, at int, v int64) int {
 		b[at] = byte(u)
 		return at + 1
 	}
+	return putLongVarint(b, at, u)
+}
+
+func putLongVarint(b []byte, at int, u uint64) int {
 	for u >= 0x80 {
 		b[at] = byte(u) | 0x80
 		u >>= 7

@@ -131,13 +131,14 @@ func (p *Producer) Produce(rs []driver.Record) (int, time.Duration, error) {
 		}
 		r := &rs[n]
 		pt := p.mu.parts[r.Topic][r.Partition]
-		if b := pt.open; b != nil && len(b.buf)+recordOverhead+len(r.Key)+len(r.Head)+len(r.Value) <= b.limit && p.mu.records < p.maxRecords {
-			b.add(r, nowMS) // its partition waits for linger, or is ready already: most records go this way
-			p.mu.records++
-			n++
-			continue
+		if b := pt.open; b != nil { // it waits for linger, or is ready already: most records go this way
+			if k := b.addRun(rs[n:], nowMS, p.maxRecords-p.mu.records); k > 0 {
+				p.mu.records += k
+				n += k
+				continue
+			}
 		}
-		nd, ok := p.appendLocked(pt, r, now, nowMS)
+		nd, ok := p.appendLocked(pt, rs[n:], now, nowMS)
 		if nd != nil && (len(dirty) == 0 || dirty[len(dirty)-1] != nd) {
 			dirty = append(dirty, nd)
 		}
@@ -179,8 +180,9 @@ func (p *Producer) send(c *conn) time.Duration {
 	return c.flush()
 }
 
-// appendLocked appends one record; false where there is no room. node is not nil when something became ready there.
-func (p *Producer) appendLocked(pt *part, r *driver.Record, now, nowMS int64) (nd *node, ok bool) {
+// appendLocked appends the first record; false where there is no room. node is not nil when something became ready there.
+func (p *Producer) appendLocked(pt *part, rs []driver.Record, now, nowMS int64) (nd *node, ok bool) {
+	r := &rs[0]
 	need := recordOverhead + len(r.Key) + len(r.Head) + len(r.Value)
 	if p.mu.records >= p.maxRecords {
 		return nil, false
@@ -208,7 +210,7 @@ func (p *Producer) appendLocked(pt *part, r *driver.Record, now, nowMS int64) (n
 			p.readyLocked(pt)
 		}
 	}
-	b.add(r, nowMS)
+	b.addRun(rs[:1], nowMS, 1)
 	p.mu.records++
 	if p.d.cfg.Linger == 0 {
 		nd = pt.node
