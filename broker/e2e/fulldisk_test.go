@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sys/unix"
 
@@ -25,6 +26,7 @@ func TestFullDisk(t *testing.T) {
 	b := start(t, proc.Options{NoAdmin: true, Data: data})
 	t.Cleanup(b.Kill) // before the unmount
 	create(t, b, "t", 1)
+	create(t, b, "u", 1)
 	ballast := filepath.Join(data, "ballast")
 	var fs unix.Statfs_t
 	if err := unix.Statfs(data, &fs); err != nil {
@@ -58,6 +60,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatalf("record %d cannot be read on a full disk", from)
 		}
 	}
+	freeFullDisk(t, b, acked)
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
@@ -77,4 +80,24 @@ func TestFullDisk(t *testing.T) {
 		t.Error(err)
 	}
 	b.Kill()
+}
+
+// freeFullDisk does what frees room on a full disk: records and a topic are deleted and retention is shortened.
+func freeFullDisk(t *testing.T, b *proc.Broker, acked int64) {
+	t.Helper()
+	admin := adminOf(t, b)
+	var o kadm.Offsets
+	o.AddOffset("t", 0, acked, -1)
+	if r, err := admin.DeleteRecords(t.Context(), o); err != nil || r.Error() != nil {
+		t.Errorf("delete records on a full disk: %v %v", err, r.Error())
+	}
+	if r, err := admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "retention.ms", Value: kadm.StringPtr("1000")}}, "t"); err != nil || r[0].Err != nil {
+		t.Errorf("shorten retention on a full disk: %v %v", err, r)
+	}
+	if r, err := admin.DeleteTopic(t.Context(), "u"); err != nil || r.Err != nil {
+		t.Errorf("delete a topic on a full disk: %v %v", err, r)
+	}
+	if start := dial(t, b.Addr).listOffset("t", -2); start.Offset != acked {
+		t.Errorf("the log starts at %d after records up to %d were deleted", start.Offset, acked)
+	}
 }
