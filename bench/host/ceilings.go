@@ -50,6 +50,14 @@ func ReceiveCeiling(dir string, targetCores, loadCores []int) Ceiling {
 type measurer struct {
 	dir          string
 	target, load []int
+	span         time.Duration // of one measurement; 0 is each
+}
+
+func (m *measurer) length() time.Duration {
+	if m.span > 0 {
+		return m.span
+	}
+	return each
 }
 
 // onCores runs f on a thread of the given cores and returns the thread's CPU time and f's error. The thread gets its
@@ -148,7 +156,7 @@ func (m *measurer) stream(send, receive func(fd int, until time.Time) (int64, er
 	var senderCPU, receiverCPU time.Duration
 	var sendErr, receiveErr error
 	start := time.Now()
-	until := start.Add(each)
+	until := start.Add(m.length())
 	var sides sync.WaitGroup
 	sides.Go(func() {
 		senderCPU, sendErr = onCores(senderCores, func() error {

@@ -47,6 +47,9 @@ func Judge(c *store.Cell, r *store.Run, alive bool) {
 			set(store.Invalid, "%s", v.Reason)
 		}
 	}
+	if limit, limited := r.Sink.Limits(r.Result.Produce.RecordsPerSec); limited {
+		set(store.GeneratorLimited, "%.0f records/s are more than 80%% of what the same workload reaches against the sink (%.0f)", r.Result.Produce.RecordsPerSec, limit/0.8)
+	}
 	checkCounts(c, r, set)
 	if r.ExitCode != 0 && r.Status != store.Invalid && r.Status != store.Partial && r.Status != store.GeneratorLimited {
 		set(store.Invalid, "the load process ended with exit %d", r.ExitCode)
@@ -98,7 +101,11 @@ func checkCounts(c *store.Cell, r *store.Run, set func(store.RunStatus, string, 
 	if v := res.Verification; v.On && v.Lost+v.Corrupt > 0 && !res.Has(result.Invalid) {
 		set(store.Invalid, "lost %d, corrupt %d", v.Lost, v.Corrupt)
 	}
-	if (r.Status == store.OK || c.Kind == store.Capacity) && res.Ends.Acked+res.Ends.HandedToSocket == 0 {
+	readsOnly := c.Asked.Producers == 0 && c.Asked.Consumers+len(c.Asked.Groups) > 0
+	if readsOnly && readBy(res) == 0 {
+		set(store.Invalid, "not one record of the window was read")
+	}
+	if !readsOnly && (r.Status == store.OK || c.Kind == store.Capacity) && res.Ends.Acked+res.Ends.HandedToSocket == 0 {
 		set(store.Invalid, "not one record of the window was acknowledged")
 	}
 }
@@ -111,4 +118,13 @@ func rank(s store.RunStatus) int {
 		}
 	}
 	return -1
+}
+
+// readBy is what the consumers of a run read, record by record: without producers there is no intended time, so that the
+// delivery clock stays empty.
+func readBy(res *result.Result) (records int64) {
+	for _, g := range res.Consume.Groups {
+		records += g.Delivered
+	}
+	return records
 }

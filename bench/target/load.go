@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark/tidemark/bench/calibrate"
 	"github.com/tidemark/tidemark/bench/store"
 	"github.com/tidemark/tidemark/broker/proc"
 	"github.com/tidemark/tidemark/loadgen/result"
@@ -34,6 +35,7 @@ type Job struct {
 	// Profiles are taken of the load process and, where it has an admin address, of the target, by the load process: it
 	// knows when the window opens and when its answers are in.
 	Profiles []profiles.Kind
+	Sink     *calibrate.Reached // what the cell's workload reaches against the sink; nil: not measured
 }
 
 // interruptGrace is how long a load process may take to write its partial result after a signal.
@@ -50,7 +52,7 @@ func (t *Target) Run(ctx context.Context, j Job) (*store.Run, error) {
 	}
 	r := &store.Run{
 		Schema: store.Schema, Cell: j.Cell.Number, Repeat: j.Repeat, Order: j.Order, Seed: j.Seed, Rate: j.Cell.Rate,
-		Reasons: []string{}, Marks: []string{}, Target: t.description(),
+		Reasons: []string{}, Marks: []string{}, Target: t.description(), Sink: j.Sink,
 	}
 	if t.Mode() != "bootstrap" && t.options.Data != "" {
 		if err := syncFS(t.options.Data); err != nil {

@@ -39,6 +39,9 @@ type Options struct {
 	LoadArgs   []string         // added to the arguments of every `tidemark load`
 	NoCeilings bool             // measure no ceiling beside capacity runs
 	Version    string           // of the tidemark binary, for the results
+	// Cores and LoadCores pin target and load processes; both empty, SplitCores divides what this process may use.
+	Cores, LoadCores []int
+	StartTimeout     time.Duration // of a command; 0 is a minute
 }
 
 // BenchProperties are the broker settings that a bench changes, each said in the results.
@@ -101,7 +104,7 @@ func (t *Target) startBroker(ctx context.Context) error {
 	if err := os.MkdirAll(t.options.Data, 0o755); err != nil {
 		return err
 	}
-	t.Cores, t.LoadCores = SplitCores(proc.Cores())
+	t.pin()
 	settings := append(BenchProperties(), t.options.Properties...)
 	var properties []string
 	t.Settings = nil
@@ -111,6 +114,7 @@ func (t *Target) startBroker(ctx context.Context) error {
 	}
 	b, err := proc.Start(ctx, proc.Options{
 		Bin: t.options.Bin, Data: t.options.Data, Properties: properties, Env: t.options.Env, Cores: t.Cores, Stderr: t.options.Log,
+		ReadyTimeout: t.options.StartTimeout,
 	})
 	if err != nil {
 		_ = os.RemoveAll(t.options.Data)
@@ -119,6 +123,14 @@ func (t *Target) startBroker(ctx context.Context) error {
 	t.broker = b
 	t.Bootstrap, t.Admin, t.PIDs, t.Version = b.Addr, b.Admin, []int{b.PID}, strings.TrimSpace("tidemark "+t.options.Version)
 	return nil
+}
+
+// pin chooses the cores of target and load.
+func (t *Target) pin() {
+	t.Cores, t.LoadCores = t.options.Cores, t.options.LoadCores
+	if len(t.Cores)+len(t.LoadCores) == 0 {
+		t.Cores, t.LoadCores = SplitCores(proc.Cores())
+	}
 }
 
 // Alive reports whether the target's process still runs; a target that this package did not start counts as alive.
@@ -196,7 +208,7 @@ func (t *Target) startProgram(ctx context.Context) error {
 		conn.Close()
 		return fmt.Errorf("something listens on %s already: end it, or use target: {bootstrap: %s}", t.options.Target.Bootstrap, t.options.Target.Bootstrap)
 	}
-	t.Cores, t.LoadCores = SplitCores(proc.Cores())
+	t.pin()
 	p := &program{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), t.options.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = t.options.Log, t.options.Log
@@ -210,7 +222,11 @@ func (t *Target) startProgram(ctx context.Context) error {
 		close(p.done)
 	}()
 	t.program, t.Bootstrap = p, t.options.Target.Bootstrap
-	if err := reach(ctx, t.Bootstrap, 60*time.Second, p.done); err != nil {
+	limit := t.options.StartTimeout
+	if limit == 0 {
+		limit = time.Minute
+	}
+	if err := reach(ctx, t.Bootstrap, limit, p.done); err != nil {
 		p.kill()
 		if errors.Is(err, errProgramEnded) {
 			return fmt.Errorf("%w before it listened on %s: %v", errProgramEnded, t.Bootstrap, p.err)
