@@ -338,6 +338,14 @@ func (p *page) changed() *sentence {
 	return s.say(".")
 }
 
+// doubt says why a verdict does not stand among n comparisons.
+func doubt(c gate.Comparison, n int) string {
+	if c.Judgement.Ratio.RestsOnOneRun() {
+		return "but one run alone makes it so"
+	}
+	return fmt.Sprintf("but that may be chance among %s", count(n, "comparison"))
+}
+
 // untold says what could not be told apart, and what was shown to be no worse.
 func (p *page) untold() *sentence {
 	all, _ := p.findings()
@@ -361,7 +369,10 @@ func (p *page) untold() *sentence {
 		}
 		s.see(fmt.Sprintf("%s&vs=%d", cellAddress(f.c.Number), f.what.Against), "%s", short(f.c.Name, 48))
 		s.say(" in %s %s", f.what.Metric.Name, ratio(j.Ratio))
-		if words := strings.TrimPrefix(j.Words(), "cannot tell: "); j.Verdict == stats.CannotTell && words != j.Words() {
+		switch words := strings.TrimPrefix(j.Words(), "cannot tell: "); {
+		case j.Verdict != stats.CannotTell:
+			s.say(" (%s, %s)", words, doubt(f.what, len(all)))
+		case words != j.Words():
 			s.say(" (%s)", strings.NewReplacer("more runs", "more runs would", "more run", "more run would").Replace(words))
 		}
 	}

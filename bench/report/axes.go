@@ -241,7 +241,9 @@ func (p *page) forestLine(c *canvas, f frame, s scale, one *cell, m store.Metric
 		c.mark(0, s.at(r.Value), y, 4.2, colour, false, hint)
 		figureText, words = ratio(r), j.Words()
 		if !x.Stands && (j.Verdict == stats.Better || j.Verdict == stats.Worse) {
-			words += ", may be chance"
+			if words += ", may be chance"; r.RestsOnOneRun() {
+				words = j.Words() + ", rests on one run"
+			}
 		}
 	} else if words == "" {
 		words = "no figure"

@@ -186,6 +186,13 @@ func (p *page) mdComparisons(kind store.Kind) string {
 		if x.Primary {
 			note = "named beforehand"
 		}
+		if v := x.Judgement.Verdict; !x.Stands && (v == stats.Better || v == stats.Worse) {
+			doubt := "may be chance"
+			if x.Judgement.Ratio.RestsOnOneRun() {
+				doubt = "rests on one run"
+			}
+			note = strings.TrimPrefix(note+", "+doubt, ", ")
+		}
 		row := []string{short(p.d.Cell(x.Cell).Name, 60), x.Metric.Name, value, ratio(x.Judgement.Ratio), x.Judgement.Words(), note}
 		if (finding{what: x}).stands() {
 			stand = append(stand, row)
