@@ -21,6 +21,7 @@ type pacer struct {
 	seconds  []int64            // intended, by second of the window
 	owed     int64              // lateness that waiting in the driver has caused and no pause has made up yet
 	due      atomic.Int64       // when the next record that has not been handed to the driver is intended; 0 before the first
+	times    [chunkRecords]int64 // scratch: when the chunk's records are intended
 	err      error
 }
 
@@ -39,14 +40,15 @@ func (p *pacer) open() {
 			p.owed = 0
 		}
 		p.source.begin()
-		bytes := int64(0)
-		for end := p.r.window.end.Load(); len(p.source.records) < chunkRecords && next <= now && next < end; {
-			bytes += int64(p.source.next(next))
+		n := 0
+		for end := p.r.window.end.Load(); n < chunkRecords && next <= now && next < end; n++ {
+			p.times[n] = next
 			p.intend(next)
 			next = p.begin + p.schedule.Next()
 		}
+		bytes := p.source.fill(p.times[:n])
 		p.due.Store(next)
-		if !p.r.spend(bytes) || !p.offer() {
+		if !p.r.spend(int64(bytes)) || !p.offer() {
 			break
 		}
 	}
@@ -57,17 +59,19 @@ func (p *pacer) open() {
 const maxNap = 50 * time.Millisecond
 
 // intend counts a record of the schedule that belongs to the window.
-func (p *pacer) intend(at int64) {
+func (p *pacer) intend(at int64) { p.intendMany(at, 1) }
+
+func (p *pacer) intendMany(at, n int64) {
 	since := at - p.r.window.start
 	if since < 0 {
 		return
 	}
-	p.intended++
+	p.intended += n
 	i := int(since / int64(time.Second))
 	for i >= len(p.seconds) {
 		p.seconds = append(p.seconds, 0)
 	}
-	p.seconds[i]++
+	p.seconds[i] += n
 }
 
 // rest walks the schedule to the window's end: what was not offered was intended nevertheless.
@@ -109,16 +113,13 @@ func (p *pacer) closed() {
 			return
 		}
 		p.source.begin()
-		bytes := int64(0)
-		for len(p.source.records) < chunkRecords {
-			bytes += int64(p.source.next(now))
+		for i := range p.times {
+			p.times[i] = now
 		}
-		if !p.r.spend(bytes) {
+		if !p.r.spend(int64(p.source.fill(p.times[:]))) {
 			return
 		}
-		for range p.source.records {
-			p.intend(now)
-		}
+		p.intendMany(now, chunkRecords)
 		if !p.offer() {
 			return
 		}

@@ -65,6 +65,20 @@ func SealHead(head []byte, e Envelope, key []byte, sum uint32, valueBytes int) {
 	binary.LittleEndian.PutUint64(head[16:], e.Sequence)
 }
 
+// SealRun writes the envelopes of records without keys whose sequences follow each other, e.Sequence first, and whose values
+// have valueBytes each: heads holds EnvelopeBytes for each of sums, the payloads' CRC-32C.
+func SealRun(heads []byte, e Envelope, sums []uint32, valueBytes int) {
+	same := mixSame(e, valueBytes)
+	for i, sum := range sums {
+		head := (*[EnvelopeBytes]byte)(heads[i*EnvelopeBytes:])
+		binary.LittleEndian.PutUint64(head[:], e.Run)
+		binary.LittleEndian.PutUint32(head[8:], uint32(e.Producer))
+		binary.LittleEndian.PutUint32(head[12:], sum^mixEnd(same+mixSequence(e.Sequence)))
+		binary.LittleEndian.PutUint64(head[16:], e.Sequence)
+		e.Sequence++
+	}
+}
+
 // Open reads and checks a record of the run. The envelope is valid without error, and with ErrCorrupt as far as it can be
 // trusted.
 func Open(value, key []byte, run uint64) (Envelope, error) {
@@ -95,20 +109,35 @@ func Open(value, key []byte, run uint64) (Envelope, error) {
 // mix folds everything but the payload to 32 bits: each word multiplied by a constant of its own, side by side so that the
 // multiplications overlap, then one more round over their sum. A difference in one word alone always changes the sum.
 func mix(e Envelope, key []byte, valueBytes int) uint32 {
-	const a, b, c, d = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93, 0xc2b2ae3d27d4eb4f, 0xff51afd7ed558ccd
-	h := (e.Run^a)*b + (e.Sequence^c)*a + (uint64(uint32(e.Producer))|uint64(valueBytes)<<32)*c
+	h := mixSame(e, valueBytes) + mixSequence(e.Sequence)
 	if key != nil {
-		h += uint64(len(key)+1) * d
+		h += uint64(len(key)+1) * mixD
 		for ; len(key) >= 8; key = key[8:] {
-			h = (h^h>>32)*b + binary.LittleEndian.Uint64(key)*d
+			h = (h^h>>32)*mixB + binary.LittleEndian.Uint64(key)*mixD
 		}
 		for _, k := range key {
-			h = (h^h>>32)*b + uint64(k)*d
+			h = (h^h>>32)*mixB + uint64(k)*mixD
 		}
 	}
-	h = (h ^ h>>29) * a
-	return uint32(h >> 32)
+	return mixEnd(h)
 }
+
+// mix's constants.
+const (
+	mixA = 0x9e3779b97f4a7c15
+	mixB = 0xd6e8feb86659fd93
+	mixC = 0xc2b2ae3d27d4eb4f
+	mixD = 0xff51afd7ed558ccd
+)
+
+// mixSame is what records of one producer and one length have in common.
+func mixSame(e Envelope, valueBytes int) uint64 {
+	return (e.Run^mixA)*mixB + (uint64(uint32(e.Producer))|uint64(valueBytes)<<32)*mixC
+}
+
+func mixSequence(seq uint64) uint64 { return (seq ^ mixC) * mixA }
+
+func mixEnd(h uint64) uint32 { return uint32((h ^ h>>29) * mixA >> 32) }
 
 // Peek reads an envelope without checking it; false where the value is too short to hold one.
 func Peek(value []byte) (Envelope, bool) {

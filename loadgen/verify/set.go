@@ -60,7 +60,7 @@ func (s *set) add(seq uint64) bool {
 func (s *set) addRun(first uint64, n int) {
 	for n > 0 {
 		left := min(uint64(n), 64-first%64)
-		if left < 64 || !s.addWord(first) {
+		if !s.addWord(first, ^uint64(0)>>(64-left)<<(first%64)) {
 			for i := range left {
 				s.add(first + i)
 			}
@@ -69,19 +69,21 @@ func (s *set) addRun(first uint64, n int) {
 	}
 }
 
-// addWord adds the 64 sequences of an empty word in a stretch that has its bitmap; false where that is not the case.
-func (s *set) addWord(first uint64) bool {
+// addWord adds sequences of one word, first's, all of them new, in a stretch that has its bitmap and does not become
+// complete; false where that is not the case.
+func (s *set) addWord(first, mask uint64) bool {
 	i := first / chunkBits
 	if i >= uint64(len(s.chunks)) {
 		return false
 	}
 	c := &s.chunks[i]
-	if c.bits == nil || c.count+64 >= chunkBits || c.bits[first%chunkBits/64] != 0 {
+	n := bits.OnesCount64(mask)
+	if c.bits == nil || c.count+n >= chunkBits || c.bits[first%chunkBits/64]&mask != 0 {
 		return false
 	}
-	c.bits[first%chunkBits/64] = ^uint64(0)
-	c.count += 64
-	s.count += 64
+	c.bits[first%chunkBits/64] |= mask
+	c.count += n
+	s.count += int64(n)
 	return true
 }
 

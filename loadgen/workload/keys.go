@@ -166,3 +166,14 @@ func (p *Partitioner) Next(key []byte, valueBytes int) (topic, partition int32) 
 	}
 	return topic, partition
 }
+
+// NextRun is where the next records without a key go, when their values have valueBytes each: the first n of most share
+// topic and partition. It draws as n calls of Next would.
+func (p *Partitioner) NextRun(valueBytes, most int) (topic, partition int32, n int) {
+	if n = 1; p.sticky {
+		n = min(most, max(1, (p.batchBytes-p.bytes+valueBytes-1)/max(valueBytes, 1)))
+		p.bytes += (n - 1) * valueBytes
+	}
+	topic, partition = p.Next(nil, valueBytes)
+	return topic, partition, n
+}

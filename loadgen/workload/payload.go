@@ -104,6 +104,37 @@ func (c *Cutter) Next(n int) (piece []byte, sum uint32) {
 	return piece, *slot
 }
 
+// Pieces cuts the next pieces of n bytes each, which the block must have: as many as pieces and sums hold.
+func (c *Cutter) Pieces(n int, pieces [][]byte, sums []uint32) {
+	sums = sums[:len(pieces)]
+	for i := 0; i < len(pieces); {
+		if n != c.fixed || n == 0 || n > len(c.block)-c.at {
+			pieces[i], sums[i] = c.Next(n)
+			i++
+			continue
+		}
+		k := min(len(pieces)-i, (len(c.block)-c.at)/n)
+		first := c.at / n
+		cut(c.block[c.at:], n, pieces[i:i+k], sums[i:i+k], c.sums[first:first+k])
+		if c.at += k * n; c.at > len(c.sums)*n-n {
+			c.at = 0
+		}
+		i += k
+	}
+}
+
+// cut walks through block by n bytes.
+func cut(block []byte, n int, pieces [][]byte, sums, known []uint32) {
+	sums, known = sums[:len(pieces)], known[:len(pieces)]
+	for i := range pieces {
+		pieces[i], block = block[:n:n], block[n:]
+		if known[i] == 0 {
+			known[i] = checksum(pieces[i])
+		}
+		sums[i] = known[i]
+	}
+}
+
 // AppendTo appends the next n bytes, any n, and gives their CRC-32C.
 func (c *Cutter) AppendTo(dst []byte, n int) ([]byte, uint32) {
 	if n <= len(c.block) {
