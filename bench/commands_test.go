@@ -48,7 +48,7 @@ func TestHostPrintsFingerprintAndCeilings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"kernel", "recv+crc32c+pwrite", "sendfile", "fsync", "timer"} {
+	for _, want := range []string{"kernel", "recv+crc32c+pwrite", "sendfile", "fsync", "timer", "calibration ok (", "truth", "repeat"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark/tidemark/bench/calibrate"
 	"github.com/tidemark/tidemark/bench/gate"
 	"github.com/tidemark/tidemark/bench/host"
 	"github.com/tidemark/tidemark/bench/stats"
@@ -167,7 +168,7 @@ func hostCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "host",
-		Short: "Print what this host is, and what it can do at best",
+		Short: "Print what this host is, what it can do at best, and whether the load process reads it rightly",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signalContext(cmd.Context())
@@ -207,6 +208,7 @@ func printHost(ctx context.Context, w io.Writer, dir string) error {
 		t.row(c.Name, "", value, c.Unit, per, c.What)
 	}
 	t.print(w)
+	printReadings(w, calibrate.Run(ctx, calibrate.Options{Cores: loadCores, Dir: dir}))
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark/tidemark/bench/calibrate"
 	"github.com/tidemark/tidemark/bench/gate"
 	"github.com/tidemark/tidemark/bench/host"
 	"github.com/tidemark/tidemark/bench/matrix"
@@ -104,6 +105,8 @@ type runner struct {
 	profileTold   bool
 	profileMisses int     // runs in a row without the target's profiles
 	secondsBefore float64 // of the sessions before
+
+	reached map[string]*calibrate.Reached // by shape, of this session
 }
 
 func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer) error {
@@ -319,6 +322,9 @@ func (r *runner) measure(ctx context.Context) (err error) {
 	if err := r.measureHost(ctx); err != nil {
 		return err
 	}
+	if err := r.calibrate(ctx); err != nil {
+		return err
+	}
 	r.target, err = target.Start(ctx, target.Options{
 		Target: r.suite.Target, Bin: r.options.bin, Data: r.folder.Path("broker-data"), Properties: r.suite.Broker, Log: r.log,
 		Env: r.options.env, LoadArgs: r.loadArgs(), NoCeilings: r.options.skipHost, Version: r.plan.Versions.String(),
@@ -446,12 +452,16 @@ func (r *runner) one(ctx context.Context, order int, planned store.RunPlan, c *s
 	if err != nil {
 		return err
 	}
+	sink, err := r.reaches(ctx, cell)
+	if err != nil {
+		return errors.Join(err, r.folder.Discard(c, planned.Repeat))
+	}
 	kinds := measuredKinds(c)
 	if planned.Repeat > c.Repeats {
 		kinds = profiledKinds()
 	}
 	res, err := r.target.Run(ctx, target.Job{
-		Profiles: kinds, Cell: cell, Repeat: planned.Repeat, Order: order, Seed: planned.Seed, Dir: dir,
+		Profiles: kinds, Cell: cell, Repeat: planned.Repeat, Order: order, Seed: planned.Seed, Dir: dir, Sink: sink,
 		Prefix: fmt.Sprintf("%s-%03d-%d", r.plan.RunID, c.Number, planned.Repeat),
 	})
 	if ctx.Err() != nil { // what the signal cut short is run again by a resume
@@ -460,6 +470,7 @@ func (r *runner) one(ctx context.Context, order int, planned store.RunPlan, c *s
 	if err != nil {
 		return err
 	}
+	r.judgeCalibration(res)
 	if err := r.folder.Commit(c, res); err != nil {
 		return err
 	}

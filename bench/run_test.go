@@ -71,6 +71,14 @@ func TestSuiteRunsToItsReport(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if n := len(d.Status.Calibrations); n != 1 || !d.Status.Calibrations[0].OK || !strings.Contains(summary, "\ncalibration ok (") {
+		t.Errorf("calibrations %+v\n%s", d.Status.Calibrations, summary)
+	}
+	for _, r := range d.Runs {
+		if r.Sink == nil || r.Sink.RecordsPerSec <= 0 {
+			t.Errorf("%s: what the workload reaches against the sink is not there: %+v", d.Cell(r.Cell).Name, r.Sink)
+		}
+	}
 	if len(d.Host.Ceilings) == 0 || d.Host.Fingerprint.Kernel == "" {
 		t.Errorf("host %+v", d.Host)
 	}

@@ -20,6 +20,7 @@ func printSummary(w io.Writer, d *store.Data, a *gate.Analysis) {
 		length = "  " + time.Duration(d.Status.Seconds*float64(time.Second)).Round(time.Second).String()
 	}
 	fmt.Fprintf(w, "\n%s  %d cells  %d runs%s  %s written\n", d.Plan.Suite, len(d.Plan.Cells), len(d.Runs), length, mib(a.Counts.BytesWritten))
+	printCalibrations(w, d.Status.Calibrations)
 	printNoise(w, a)
 	printAxes(w, d, a)
 	printLadder(w, d, a)

@@ -9,7 +9,7 @@
 // when its ack was handed to the socket, and seed and sequence say when it was intended, so that the latencies that the
 // load process should have read are computed here without one of its stamps. A reading may lie above the truth by what two
 // processes need to wake (above), never below it by more than the histogram's three digits. A host that is busy delays
-// both sides: Run tries again, at most tries times, and a generator that reads wrongly fails each of them.
+// both sides: Run tries again, a few times, and a generator that reads wrongly fails each of them.
 //
 // Rate is the other use of the sink: what a workload reaches against a target that costs nothing.
 //
@@ -66,24 +66,26 @@ type Options struct {
 }
 
 // tries is how often a calibration is begun anew at most.
-const tries = 3
+const tries = 5
 
 // Tolerances. A reading is later than the sink's stamp by the way through loopback and the wake-up of the reading thread:
 // 30 to 80 µs on two virtual cores, and the sink shares them with the load process here.
 const (
 	above    = 500 * time.Microsecond
 	digits   = 0.002 // three digits of the histogram, and its highest value of a bucket
-	ofRate   = 0.02
+	ofRate   = 0.03
 	delay    = 2 * time.Millisecond
 	freeze   = 150 * time.Millisecond
 	rate     = 1000.0
 	capacity = 20000.0
 	warmUp   = 100 * time.Millisecond
 	window   = 800 * time.Millisecond
-	topic    = "calibration"
 )
 
-// Run calibrates the load process, which takes about two seconds, or three times that on a host that is busy.
+// Topic is the topic of a calibration's runs.
+const Topic = "calibration"
+
+// Run calibrates the load process, which takes about two seconds, or a few times that on a host that is busy.
 func Run(ctx context.Context, o Options) *Calibration {
 	c := &Calibration{Started: time.Now().UTC()}
 	for c.Tries = 1; ; c.Tries++ {
@@ -154,6 +156,7 @@ func (c *Calibration) latency(ctx context.Context, o *Options, dir string) error
 	s := base()
 	s.Question, s.Rate, s.Arrivals, s.Consumers, s.BatchSize = workload.Latency, rate, workload.ArrivalsConstant, 1, 1
 	s.WarmUp, s.Window = workload.Duration(warmUp), workload.Duration(window)
+	s.InFlight = 20
 	s.BufferRecords = 50 // the freeze outlasts it: what waits to be sent was intended all the same
 	res, arrivals, err := against(ctx, o, script, &s, dir)
 	if err != nil {
@@ -267,7 +270,7 @@ func ms(nanos int64) float64 { return float64(nanos) / 1e6 }
 // base is what the runs of a calibration share: one producer, one partition, the raw driver.
 func base() workload.Spec {
 	s := workload.Default()
-	s.Driver, s.Producers, s.Partitions, s.Topic, s.Create = workload.DriverRaw, 1, 1, topic, workload.CreateNever
+	s.Driver, s.Producers, s.Partitions, s.Topic, s.Create = workload.DriverRaw, 1, 1, Topic, workload.CreateNever
 	s.Drain = workload.Duration(2 * time.Second)
 	s.MaxDuration = workload.Duration(20 * time.Second)
 	return s

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -31,11 +30,13 @@ func against(ctx context.Context, o *Options, script sink.Script, s *workload.Sp
 		return nil, nil, err
 	}
 	defer func() { _ = k.Close() }()
-	k.Create(s.Topic, s.Partitions)
+	if s.Topic != "" { // a topic that the run makes itself takes its log with it
+		k.Create(s.Topic, s.Partitions)
+	}
 	if err := s.Validate(); err != nil {
 		return nil, nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, nil, err
 	}
 	file := dir + ".yaml" // beside the folder, which must be empty when the load starts

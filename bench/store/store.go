@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark/tidemark/bench/calibrate"
 	"github.com/tidemark/tidemark/loadgen/result"
 	"github.com/tidemark/tidemark/loadgen/workload"
 )
@@ -155,6 +156,9 @@ type Status struct {
 	RateFixed   float64   `json:"rateFixed"` // the fixed rate in use after RateCap
 	Notes       []string  `json:"notes"`     // said once for the whole run: pinning, lowered rate, a silent Pyroscope
 	Error       string    `json:"error"`
+	// Calibrations hold the load process to a sink's log, one for each session. A session whose last try was not OK makes
+	// its runs invalid.
+	Calibrations []calibrate.Calibration `json:"calibrations,omitempty"`
 }
 
 // RunStatus judges one run. Only OK runs enter ratios, noise and verdicts.
@@ -194,6 +198,8 @@ type Run struct {
 	Memory   result.Memory    `json:"memory"`
 	Ceilings []result.Ceiling `json:"ceilings"`
 	Profiles []string         `json:"profiles"` // file names below profiles/
+	// Sink is what the same workload reaches against the sink; nil where that was not measured.
+	Sink *calibrate.Reached `json:"sink,omitempty"`
 
 	// Result is result.json with Target, Cores, Memory and Ceilings set from the fields above; nil when Status is Broken
 	// and the load process left nothing.
