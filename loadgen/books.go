@@ -8,6 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/lie"
 	"github.com/tidemark/tidemark/loadgen/driver"
 )
 
@@ -112,7 +113,11 @@ func (b *book) acked(a *driver.Ack) {
 		}
 	}
 	for _, at := range a.IntendedNanos {
-		if at < start || at >= end {
+		belongs := at
+		if lie.Told == lie.WindowByCompletion {
+			belongs = a.AckedNanos
+		}
+		if belongs < start || belongs >= end {
 			continue
 		}
 		in++

@@ -8,6 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tidemark/tidemark/core/clock"
+	"github.com/tidemark/tidemark/loadgen/result"
 )
 
 // collector takes the histograms of each second of the run, from the window's start to the drain's end, and feeds the
@@ -98,6 +99,21 @@ func (c *collector) outstanding(now int64) int64 {
 		}
 	}
 	return max(0, accepted+int64(late)-ended)
+}
+
+// averageParts is what a lie makes of percentiles: the mean over the seconds.
+func averageParts(ps []result.Percentile, seconds []collected, clock int) {
+	for i := range ps {
+		sum, n := 0.0, 0.0
+		for j := range seconds {
+			if s := &seconds[j].clocks[clock]; s.total > 0 {
+				sum, n = sum+float64(s.spread().ValueAtPercentile(ps[i].P)), n+1
+			}
+		}
+		if n > 0 {
+			ps[i].Nanos = int64(sum / n)
+		}
+	}
 }
 
 func (c *collector) lag() int64 {

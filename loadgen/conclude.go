@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/core/compress"
+	"github.com/tidemark/tidemark/core/lie"
 	"github.com/tidemark/tidemark/loadgen/driver"
 	"github.com/tidemark/tidemark/loadgen/result"
 	"github.com/tidemark/tidemark/loadgen/workload"
@@ -195,6 +196,9 @@ func (r *run) clocks(res *result.Result, clocks *[numClocks]clockRecorder) {
 		switch i {
 		case clockAck:
 			censored = e.Failed + e.Unanswered + e.Unsent
+			if lie.Told == lie.FailedDropped {
+				censored -= e.Failed
+			}
 		case clockAccepted:
 			censored = e.Unsent
 		case clockDelivery:
@@ -210,6 +214,9 @@ func (r *run) clocks(res *result.Result, clocks *[numClocks]clockRecorder) {
 		}
 		name := clockNames[i]
 		res.Clocks[name] = summarise(r.collector.total[i], c.overflow, c.negative, censored, c.slots, r.collector.dropped)
+		if lie.Told == lie.PartsAveraged {
+			averageParts(res.Clocks[name].Percentiles, r.collector.seconds, i)
+		}
 	}
 }
 

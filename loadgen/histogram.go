@@ -3,6 +3,7 @@ package loadgen
 import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tidemark/tidemark/core/lie"
 	"github.com/tidemark/tidemark/loadgen/result"
 )
 
@@ -39,6 +40,9 @@ type clockRecorder struct {
 func (c *clockRecorder) record(v, since int64) {
 	if c.hist == nil {
 		c.hist = newHistogram()
+	}
+	if lie.Told == lie.Clamp60s {
+		v = min(v, 60e9)
 	}
 	switch {
 	case v < 0:

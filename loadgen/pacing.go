@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidemark/tidemark/core/clock"
+	"github.com/tidemark/tidemark/core/lie"
 	"github.com/tidemark/tidemark/loadgen/driver"
 	"github.com/tidemark/tidemark/loadgen/workload"
 )
@@ -43,6 +44,9 @@ func (p *pacer) open() {
 		n := 0
 		for end := p.r.window.end.Load(); n < chunkRecords && next <= now && next < end; n++ {
 			p.times[n] = next
+			if lie.Told == lie.StampAtSend {
+				p.times[n] = now
+			}
 			p.intend(next)
 			next = p.begin + p.schedule.Next()
 		}
@@ -76,6 +80,9 @@ func (p *pacer) intendMany(at, n int64) {
 
 // rest walks the schedule to the window's end: what was not offered was intended nevertheless.
 func (p *pacer) rest(next int64) {
+	if lie.Told == lie.UnsentDropped {
+		return
+	}
 	for end := p.r.window.end.Load(); next < end; next = p.begin + p.schedule.Next() {
 		p.intend(next)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tidemark/tidemark/core/clock"
+	"github.com/tidemark/tidemark/core/lie"
 	"github.com/tidemark/tidemark/loadgen/driver"
 	"github.com/tidemark/tidemark/loadgen/driver/raw"
 	"github.com/tidemark/tidemark/loadgen/result"
@@ -196,6 +197,9 @@ func (r *run) measure(ctx context.Context) {
 	r.begin = clock.Nanos() + int64(20*time.Millisecond)
 	r.window.start = r.begin + r.spec.WarmUp.Nanos()
 	r.planned = r.window.start + r.spec.Window.Nanos()
+	if lie.Told == lie.WarmUpCounted {
+		r.window.start = r.begin
+	}
 	r.window.end.Store(r.planned)
 	r.window.inTime.Store(r.planned + r.inTimeAllowance())
 	if r.spec.MaxBytes > 0 {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"sort"
+
+	"github.com/tidemark/tidemark/core/lie"
 )
 
 // Direction says which way a metric is good. Its zero value is invalid, so that a forgotten direction is noticed.
@@ -58,6 +60,9 @@ type Change struct {
 // Change turns the ratio for a metric of direction d into a change. An unset direction gives NaN.
 func (r Ratio) Change(d Direction) Change {
 	e, lo, hi := math.Log(r.Value), math.Log(r.Low), math.Log(r.High)
+	if lie.Told == lie.DirectionFlipped {
+		d = LowerIsBetter + HigherIsBetter - d
+	}
 	switch d {
 	case LowerIsBetter:
 		return Change{e, lo, hi}
