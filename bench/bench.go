@@ -17,6 +17,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidemark/tidemark/bench/versus"
 )
 
 // Exit codes of the interface (DESIGN 1).
@@ -56,7 +58,7 @@ func Commands() []*cobra.Command {
   tidemark bench plan quick
   tidemark bench compare run-20261129-221500 run-20261130-101500`,
 	}
-	bench.AddCommand(runCommand(), planCommand(), reportCommand(), compareCommand(), gateCommand(), profileCommand())
+	bench.AddCommand(runCommand(), planCommand(), reportCommand(), compareCommand(), gateCommand(), profileCommand(), versus.Command(func() string { return versions().String() }))
 	return []*cobra.Command{usageErrors(bench), usageErrors(hostCommand()), usageErrors(profilesCommand())}
 }
 

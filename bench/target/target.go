@@ -41,7 +41,8 @@ type Options struct {
 	Version    string           // of the tidemark binary, for the results
 	// Cores and LoadCores pin target and load processes; both empty, SplitCores divides what this process may use.
 	Cores, LoadCores []int
-	StartTimeout     time.Duration // of a command; 0 is a minute
+	StartTimeout     time.Duration // 0 is a minute for a command, broker/proc's own for the embedded broker
+	KeepData         bool          // the embedded broker's data is the caller's: it may be there, and stays
 }
 
 // BenchProperties are the broker settings that a bench changes, each said in the results.
@@ -98,7 +99,7 @@ func Start(ctx context.Context, o Options) (*Target, error) {
 }
 
 func (t *Target) startBroker(ctx context.Context) error {
-	if err := os.RemoveAll(t.options.Data); err != nil {
+	if err := t.dropData(); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(t.options.Data, 0o755); err != nil {
@@ -117,12 +118,20 @@ func (t *Target) startBroker(ctx context.Context) error {
 		ReadyTimeout: t.options.StartTimeout,
 	})
 	if err != nil {
-		_ = os.RemoveAll(t.options.Data)
+		_ = t.dropData()
 		return err
 	}
 	t.broker = b
 	t.Bootstrap, t.Admin, t.PIDs, t.Version = b.Addr, b.Admin, []int{b.PID}, strings.TrimSpace("tidemark "+t.options.Version)
 	return nil
+}
+
+// dropData removes the embedded broker's data, where that is this package's.
+func (t *Target) dropData() error {
+	if t.options.KeepData {
+		return nil
+	}
+	return os.RemoveAll(t.options.Data)
 }
 
 // pin chooses the cores of target and load.
@@ -170,7 +179,7 @@ func (t *Target) Stop() error {
 	var err error
 	if t.broker != nil {
 		err = t.broker.Stop()
-		err = errors.Join(err, os.RemoveAll(t.options.Data))
+		err = errors.Join(err, t.dropData())
 	}
 	if t.program != nil {
 		err = errors.Join(err, t.program.stop())

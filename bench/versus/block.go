@@ -1,0 +1,225 @@
+package versus
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tidemark/tidemark/bench/host"
+	"github.com/tidemark/tidemark/bench/store"
+	"github.com/tidemark/tidemark/loadgen/workload"
+)
+
+// idleTime is what an arm used in a block, and how much of that while it was measured itself.
+type idleTime struct {
+	cpu, own   int64
+	wall, busy time.Duration
+	began      time.Time
+}
+
+// fewestPairs is how many windows of a side its last five windows of equal work come from, at least two.
+func (p Profile) fewestPairs(spec *workload.Spec) int {
+	parts := split(spec)
+	if parts == 1 {
+		return max(settleWindows, p.Blocks)
+	}
+	return max(2, (settleWindows+parts-1)/parts)
+}
+
+// block measures one row in the processes that run, for at most the time given or the fewest windows that can be judged.
+func (s *session) block(ctx context.Context, r *Row, process int, atMost time.Duration) (*Block, error) {
+	began := time.Now()
+	spec, err := s.suite.spec(r)
+	if err != nil {
+		return nil, err
+	}
+	arms := s.armsFor(r, process)
+	b := &Block{Row: r.Name, Process: process, Settled: map[string]string{}, From: map[string]int{}, Idle: map[string]float64{}}
+	for _, a := range arms {
+		b.Arms = append(b.Arms, a.info.Name)
+	}
+	topics, err := s.keptTopics(ctx, r, spec, arms)
+	if err != nil {
+		return b, err
+	}
+	before, beforeRequests := s.ceiling(r)
+	s.idleFrom(arms)
+	pairs, last := 0, time.Duration(0)
+	for ; ; pairs++ {
+		from := time.Now()
+		if pairs >= s.profile.fewestPairs(spec) && (s.settled(b, arms, spec, pairs) || time.Since(began)+last > atMost) {
+			break
+		}
+		for _, i := range Order(pairs, len(arms)) {
+			w, err := s.timed(ctx, arms[i], job{row: r, spec: spec, process: process, pair: pairs, topic: topics[arms[i].info.Name]})
+			if w != nil && ctx.Err() == nil {
+				b.Windows = append(b.Windows, w)
+			}
+			if err != nil {
+				return b, err
+			}
+			s.say("process %d  %-11s  %s", process, arms[i].info.Name, headline(r, w))
+		}
+		last = time.Since(from)
+	}
+	s.settled(b, arms, spec, pairs)
+	s.idleUntil(b, arms)
+	if after, afterRequests := s.ceiling(r); before.Error == "" && after.Error == "" && before.PerCPU > 0 {
+		b.Ceiling = &CeilingPair{Name: after.Name, Unit: "MB/CPU-s", Before: before.PerCPU, After: after.PerCPU, RequestsBefore: beforeRequests, RequestsAfter: afterRequests}
+	} else if !r.Ceiling.None() {
+		s.note("ceiling beside " + r.Name + ": " + before.Error + after.Error)
+	}
+	if process == s.profile.Processes {
+		if err := s.profiled(ctx, b, job{row: r, spec: spec, process: process, pair: pairs, topic: topics[s.arms[0].info.Name]}); err != nil {
+			return b, err
+		}
+	}
+	for _, a := range arms {
+		if topic := topics[a.info.Name]; topic != "" {
+			if err := dropTopic(ctx, a.target.Bootstrap, topic); err != nil {
+				s.note(fmt.Sprintf("delete topic %s of %s: %v", topic, a.info.Name, err))
+			}
+		}
+	}
+	b.Seconds = time.Since(began).Seconds()
+	return b, nil
+}
+
+// armsFor are all arms in the first process; later ours and the setting of Kafka that did better in those before.
+func (s *session) armsFor(r *Row, process int) []*arm {
+	if process == 1 || len(s.arms) < 3 {
+		return s.arms
+	}
+	best := ""
+	for _, result := range Analyse(s.doc) {
+		if result.Row.Name == r.Name && len(result.Lines) > 0 {
+			best = result.Lines[0].Best
+		}
+	}
+	for _, a := range s.arms[1:] {
+		if a.info.Name == best {
+			return []*arm{s.arms[0], a}
+		}
+	}
+	return s.arms[:2]
+}
+
+// settled judges each arm by its last windows and reports whether all have come to rest.
+func (s *session) settled(b *Block, arms []*arm, spec *workload.Spec, pairs int) bool {
+	runs := (settleWindows + split(spec) - 1) / split(spec)
+	all := true
+	for _, a := range arms {
+		name := a.info.Name
+		windows := b.windowsOf(name)
+		_, why := Settled(rest(windows))
+		for _, w := range windows[max(0, len(windows)-runs):] {
+			if w.Compilers >= compilerShare {
+				why = percent("its compiler threads used ", w.Compilers) + " of a core"
+			}
+			if st := store.RunStatus(w.Status); st == store.Invalid || st == store.Broken {
+				why = "a window was " + w.Status
+			}
+		}
+		b.Settled[name], b.From[name] = why, max(0, pairs-max(runs, 2))
+		all = all && why == ""
+	}
+	return all
+}
+
+// ceiling measures the bare loop of a row.
+func (s *session) ceiling(r *Row) (c host.Ceiling, requests float64) {
+	o := &s.options
+	switch {
+	case r.Ceiling.Sendfile:
+		return host.SendfileCeiling(o.Out, o.cores, o.loadCores, ceilingSpan), 0
+	case !r.Ceiling.None():
+		return host.RequestCeiling(o.Out, o.cores, o.loadCores, r.Ceiling.Frame, r.Ceiling.Window, ceilingSpan)
+	}
+	return host.Ceiling{}, 0
+}
+
+// keptTopics makes the topics that stay for all windows of a block: those of a row that asks for it, and what a reading
+// row reads.
+func (s *session) keptTopics(ctx context.Context, r *Row, spec *workload.Spec, arms []*arm) (map[string]string, error) {
+	topics := map[string]string{}
+	if r.Topic == "" && r.Read == 0 {
+		return topics, nil
+	}
+	for _, a := range arms {
+		s.order++
+		topic := fmt.Sprintf("versus-%s-%d-kept", s.id, s.order)
+		if err := makeTopic(ctx, a.target.Bootstrap, topic, spec.Partitions, r.TopicConfigs); err != nil {
+			return nil, fmt.Errorf("%s: %w", a.info.Name, err)
+		}
+		topics[a.info.Name] = topic
+		if r.Read == 0 {
+			continue
+		}
+		fill := spec.Clone()
+		fill.Name, fill.Producers, fill.Consumers, fill.Groups = r.Name+"-fill", 1, 0, nil
+		fill.BatchSize, fill.RequestMax, fill.Buffer, fill.MaxBytes = 1<<20, 1100<<10, 64<<20, r.Read
+		fill.WarmUp, fill.Window = 0, workload.Duration(time.Minute)
+		if err := fill.Validate(); err != nil {
+			return nil, fmt.Errorf("row %s: what it reads: %w", r.Name, err)
+		}
+		w, err := s.run(ctx, a, job{row: r, spec: fill, topic: topic})
+		if err != nil {
+			return nil, err
+		}
+		if w.Unverified != "" || w.Lost+w.Corrupt > 0 {
+			return nil, fmt.Errorf("%s: %s could not be filled: %v %s", a.info.Name, topic, w.Reasons, w.Unverified)
+		}
+	}
+	return topics, nil
+}
+
+// profiled runs one window more with the CPU profile of our broker: the measured ones carry none.
+func (s *session) profiled(ctx context.Context, b *Block, j job) error {
+	j.profiled = true
+	w, err := s.run(ctx, s.arms[0], j)
+	if err != nil {
+		return err
+	}
+	from := filepath.Join(s.options.Out, w.Folder, "profiles", "broker.cpu.pprof")
+	content, err := os.ReadFile(from)
+	if err != nil {
+		s.note("no profile of row " + b.Row + ": " + err.Error())
+		return nil
+	}
+	name := filepath.Join("profiles", b.Row+".broker.cpu.pprof")
+	if err := os.MkdirAll(filepath.Join(s.options.Out, "profiles"), 0o755); err != nil {
+		return err
+	}
+	b.Profile = name
+	return writeFile(filepath.Join(s.options.Out, name), content)
+}
+
+// timed runs a window and keeps what the arm used for it.
+func (s *session) timed(ctx context.Context, a *arm, j job) (*Window, error) {
+	idle := s.idle[a.info.Name]
+	cpu, began := a.cpu(), time.Now()
+	w, err := s.run(ctx, a, j)
+	if idle != nil {
+		idle.own += a.cpu() - cpu
+		idle.busy += time.Since(began)
+	}
+	return w, err
+}
+
+func (s *session) idleFrom(arms []*arm) {
+	for _, a := range arms {
+		s.idle[a.info.Name] = &idleTime{cpu: a.cpu(), began: time.Now()}
+	}
+}
+
+// idleUntil writes down what each arm used while it was not the one that was measured.
+func (s *session) idleUntil(b *Block, arms []*arm) {
+	for _, a := range arms {
+		i := s.idle[a.info.Name]
+		if rest := time.Since(i.began) - i.busy; rest > 0 {
+			b.Idle[a.info.Name] = float64(a.cpu()-i.cpu-i.own) / float64(rest.Nanoseconds())
+		}
+	}
+}

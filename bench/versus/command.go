@@ -1,0 +1,113 @@
+package versus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// errInvalid says that data was lost or damaged.
+var errInvalid = errors.New("acknowledged records were lost or damaged; see the report")
+
+// Command returns `versus`, for `tidemark bench`. version names this build.
+func Command(version func() string) *cobra.Command {
+	var o Options
+	var quick, reportOnly bool
+	cmd := &cobra.Command{
+		Use:   "versus",
+		Short: "Measure this broker beside Apache Kafka, interleaved on this machine, and print the table",
+		Long: `Starts this program's broker and Apache Kafka (with its defaults, and tuned for two cores) as children, all alive at
+once on one core, loads them in turns from the other core, and compares pairs of windows: cost for each CPU-second of
+the broker, latency, memory, starts. What was acknowledged is read back.
+
+Apache Kafka comes from its Maven artifacts by scripts/kafka: it needs java (17 or newer) and mvn, which downloads about
+130 MB to its own folder the first time. Nothing else is installed.
+
+Results are plain files in --out: versus.json is written after every row, report.html and report.md at the end.`,
+		Example: "  tidemark bench versus --out results/versus-today\n  tidemark bench versus --quick --out run-versus\n  tidemark bench versus --report --out results/versus-today",
+		Args:    func(cmd *cobra.Command, args []string) error { return failWith(exitUsage, cobra.NoArgs(cmd, args)) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Out == "" {
+				o.Out = "run-versus-" + time.Now().UTC().Format("20060102-150405")
+			}
+			if reportOnly {
+				d, err := Read(o.Out)
+				if err != nil {
+					return failWith(exitUsage, err)
+				}
+				return finish(cmd.OutOrStdout(), d, o.Out)
+			}
+			if quick {
+				o.Profile = "quick"
+			}
+			if err := needs(o.Kafka); err != nil {
+				return failWith(exitUsage, err)
+			}
+			o.Version, o.Progress, o.Command = version(), cmd.ErrOrStderr(), append([]string{"tidemark"}, os.Args[1:]...)
+			var err error
+			if o.Kafka, err = filepath.Abs(o.Kafka); err != nil {
+				return err
+			}
+			if o.Out, err = filepath.Abs(o.Out); err != nil {
+				return err
+			}
+			ctx, stop := signalContext(cmd.Context())
+			defer stop()
+			d, err := Run(ctx, o)
+			if d == nil {
+				return failWith(exitFailure, err)
+			}
+			if finishErr := finish(cmd.OutOrStdout(), d, o.Out); err == nil {
+				err = finishErr
+			}
+			return failWith(exitFailure, err)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Out, "out", "", "folder for the results (default run-versus-<time>)")
+	f.StringVar(&o.Profile, "profile", "full", "full (three processes of each side) or quick")
+	f.BoolVar(&quick, "quick", false, "the same as --profile quick: under 8 minutes, one process of each side, fewer rows")
+	f.StringSliceVar(&o.Rows, "rows", nil, "only these rows, by name")
+	f.DurationVar(&o.Budget, "budget", 0, "how long all may take (default the profile's: 38m, quick 7m30s)")
+	f.Uint64Var(&o.Seed, "seed", 7, "base of every random number")
+	f.BoolVar(&o.Resume, "resume", false, "go on with the session in --out, row by row")
+	f.BoolVar(&reportOnly, "report", false, "measure nothing: print the table of --out and write its report again")
+	f.StringVar(&o.Kafka, "kafka", "scripts/kafka/kafka", "the script that brings and starts Apache Kafka")
+	return cmd
+}
+
+// finish prints the table and writes the report.
+func finish(w io.Writer, d *Document, dir string) error {
+	Print(w, d, dir)
+	if err := WriteReport(d, dir); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "report    %s\n", filepath.Join(dir, "report.html"))
+	for _, r := range Analyse(d) {
+		if r.Lost+r.Corrupt > 0 {
+			return failWith(exitInvalid, errInvalid)
+		}
+	}
+	return nil
+}
+
+// signalContext ends at SIGINT and SIGTERM; a second signal has its usual effect, and the children die with us.
+func signalContext(parent context.Context) (context.Context, context.CancelFunc) {
+	if parent == nil {
+		parent = context.Background()
+	}
+	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		stop()
+	}()
+	return ctx, stop
+}

@@ -1,0 +1,90 @@
+package versus
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/tidemark/tidemark/bench/stats"
+	"github.com/tidemark/tidemark/bench/store"
+)
+
+// measure is one figure of a window.
+type measure struct {
+	unit      string
+	direction stats.Direction
+	latency   bool // counts only where the rate was held and the generator was not the limit
+	of        func(w *Window) float64
+}
+
+// measures are those of windows of a load, by the name that goals use. Rows measured alone bring their own.
+//
+//tidy:table
+var measures = map[string]measure{
+	"MB per CPU-s":       {"MB/CPU-s", stats.HigherIsBetter, false, func(w *Window) float64 { return perCPU(w.WireBytes/1e6, w) }},
+	"MB read per CPU-s":  {"MB/CPU-s", stats.HigherIsBetter, false, func(w *Window) float64 { return perCPU(w.ReadBytes/1e6, w) }},
+	"records per CPU-s":  {"records/CPU-s", stats.HigherIsBetter, false, func(w *Window) float64 { return perCPU(w.Records, w) }},
+	"requests per CPU-s": {"requests/CPU-s", stats.HigherIsBetter, false, func(w *Window) float64 { return perCPU(w.Requests, w) }},
+	"ack p50":            {"ms", stats.LowerIsBetter, true, func(w *Window) float64 { return w.Percentiles["ack p50"].MS }},
+	"ack p99":            {"ms", stats.LowerIsBetter, true, func(w *Window) float64 { return w.Percentiles["ack p99"].MS }},
+	"ack p99.9":          {"ms", stats.LowerIsBetter, true, func(w *Window) float64 { return w.Percentiles["ack p99.9"].MS }},
+	"delivery p99":       {"ms", stats.LowerIsBetter, true, func(w *Window) float64 { return w.Percentiles["delivery p99"].MS }},
+}
+
+// measureOf is the measure that a goal names; for rows that are measured alone the direction is that of the goal.
+func measureOf(g Goal) measure {
+	if m, ok := measures[g.Measure]; ok {
+		return m
+	}
+	m := alone(g.Measure)
+	if g.Against != "" {
+		m.direction, m.unit = stats.HigherIsBetter, "records/CPU-s"
+	}
+	return m
+}
+
+// alone is a figure of a row that is measured alone; its unit is the last word of its name.
+func alone(name string) measure {
+	return measure{unit: name[strings.LastIndexByte(name, ' ')+1:], direction: stats.LowerIsBetter, of: func(w *Window) float64 { return w.Alone[name] }}
+}
+
+func perCPU(work float64, w *Window) float64 {
+	if w.CPUSeconds <= 0 || work <= 0 {
+		return math.NaN()
+	}
+	return work / w.CPUSeconds
+}
+
+// figure is the measure of a window that may be counted, or why it may not.
+func (m measure) figure(w *Window) (v float64, why string) {
+	switch store.RunStatus(w.Status) {
+	case store.OK:
+	case store.GeneratorLimited:
+		if m.latency {
+			return 0, "generator-limited"
+		}
+	case store.Saturated:
+		return 0, "rate not held"
+	default:
+		return 0, w.Status
+	}
+	if w.Lost+w.Corrupt > 0 {
+		return 0, "data lost or damaged"
+	}
+	v = m.of(w)
+	if !(v > 0) || math.IsInf(v, 0) {
+		return 0, "no figure"
+	}
+	return v, ""
+}
+
+// rest is the series by which it is judged whether an arm has settled: the cost in each window of equal work.
+func rest(windows []*Window) []float64 {
+	var series []float64
+	for _, w := range windows {
+		series = append(series, w.Series...)
+	}
+	return series
+}
+
+func percent(what string, share float64) string { return fmt.Sprintf("%s%.1f%%", what, 100*share) }

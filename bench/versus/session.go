@@ -1,0 +1,402 @@
+package versus
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/tidemark/tidemark/bench/host"
+	"github.com/tidemark/tidemark/bench/target"
+	"github.com/tidemark/tidemark/broker/proc"
+	"github.com/tidemark/tidemark/loadgen/workload"
+)
+
+// Options says how a session is run.
+type Options struct {
+	Out      string        // folder of the results
+	Profile  string        // of the suite: full, quick
+	Rows     []string      // only these; nil: the profile's
+	Budget   time.Duration // 0: the profile's
+	Seed     uint64
+	Resume   bool   // go on with the document in Out
+	Bin      string // the tidemark binary; "" is this program
+	Kafka    string // path of scripts/kafka/kafka
+	Version  string // of this program
+	Command  []string
+	Env      []string // of all children
+	Progress io.Writer
+
+	// suite and other are for tests: another suite, and what stands in for Apache Kafka.
+	suite            *Suite
+	other            func(o *Options, s *Suite, k Kafka, log io.Writer) func(context.Context, *arm) (*target.Target, error)
+	cores, loadCores []int
+}
+
+// What is set aside of the budget for the rows that are measured alone, and for starting the processes.
+const (
+	partitionsReserve = 4 * time.Minute
+	generatorReserve  = 90 * time.Second
+	processReserve    = 20 * time.Second
+	ceilingSpan       = 500 * time.Millisecond
+	touchBytes        = 1 << 30
+	resumedNote       = "resumed: the blocks before and after that moment come from other processes of both sides"
+)
+
+// session is one run of the suite. It belongs to one goroutine.
+type session struct {
+	options Options
+	suite   *Suite
+	profile Profile
+	rows    []*Row
+	arms    []*arm // ours first
+	doc     *Document
+	id      string // of topics
+	order   int
+	log     *os.File
+	began   time.Time
+	end     time.Time // of the budget
+	idle    map[string]*idleTime
+	alone   aloneFigures
+	classes string // Kafka's class path, for the tools of the generator's row
+}
+
+// Run runs the suite and returns the document, which is in the folder too. When ctx ends, what was measured is kept and the
+// document says interrupted.
+func Run(ctx context.Context, o Options) (*Document, error) {
+	s := &session{options: o, began: time.Now(), idle: map[string]*idleTime{}}
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	defer s.log.Close()
+	err := s.measure(ctx)
+	for _, a := range s.arms {
+		err = errors.Join(err, a.down())
+	}
+	s.doc.State = "finished"
+	switch {
+	case ctx.Err() != nil:
+		s.doc.State, err = "interrupted", nil
+	case err != nil:
+		s.doc.State, s.doc.Error = "failed", err.Error()
+	}
+	return s.doc, errors.Join(err, s.save(), os.RemoveAll(filepath.Join(o.Out, "data")))
+}
+
+func (s *session) prepare(ctx context.Context) error {
+	o := &s.options
+	s.suite = o.suite
+	if s.suite == nil {
+		var err error
+		if s.suite, err = BuiltIn(); err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.profile, err = s.suite.profile(o.Profile); err != nil {
+		return failWith(exitUsage, err)
+	}
+	var left []string
+	if s.rows, left, err = s.suite.chosen(s.profile, o.Rows); err != nil {
+		return failWith(exitUsage, err)
+	}
+	if o.Budget == 0 {
+		o.Budget = s.profile.Budget.D()
+	}
+	s.end = s.began.Add(o.Budget)
+	o.cores, o.loadCores = target.SplitCores(proc.Cores())
+	random := make([]byte, 4)
+	_, _ = rand.Read(random)
+	s.id = hex.EncodeToString(random)
+	if err := s.document(left); err != nil {
+		return err
+	}
+	if s.log, err = os.OpenFile(filepath.Join(o.Out, "brokers.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
+		return err
+	}
+	return s.makeArms(ctx)
+}
+
+// document begins the document or goes on with the one that is there.
+func (s *session) document(left []string) error {
+	o := &s.options
+	old, err := Read(o.Out)
+	switch {
+	case err == nil && !o.Resume:
+		return failWith(exitUsage, fmt.Errorf("%s holds a %s: give another --out, or --resume to go on with it", o.Out, FileName))
+	case err == nil:
+		s.doc = old
+		s.doc.Notes = append(s.doc.Notes, resumedNote)
+		for _, b := range old.Blocks {
+			s.order += len(b.Windows) + 1
+		}
+		s.order += 100 // of a block that was lost
+	case o.Resume:
+		return failWith(exitUsage, fmt.Errorf("nothing to go on with: %w", err))
+	default:
+		if err := os.MkdirAll(o.Out, 0o755); err != nil {
+			return failWith(exitUsage, err)
+		}
+		sum := sha256.Sum256(builtIn)
+		s.doc = &Document{
+			Schema: Schema, Suite: s.suite.Name, SuiteHash: hex.EncodeToString(sum[:]), Profile: s.profile.Name, About: s.profile.About,
+			Command: o.Command, Started: s.began.UTC(), Version: o.Version, GoVersion: runtime.Version(), Seed: o.Seed,
+			MinPairs: s.profile.Pairs, Processes: s.profile.Processes, LeftOut: left, Missing: s.suite.Missing,
+		}
+	}
+	s.doc.State = "running"
+	s.doc.Host = host.Read(o.Out)
+	s.doc.Rows = nil
+	for _, r := range s.rows {
+		s.doc.Rows = append(s.doc.Rows, rowInfo(s.suite, r))
+	}
+	if len(o.cores) == 0 {
+		s.note("one core for everything: broker and generator share it, and no figure here says much")
+	}
+	return nil
+}
+
+func rowInfo(s *Suite, r *Row) RowInfo {
+	info := RowInfo{Name: r.Name, Title: r.Title, Alone: r.Alone, Goals: r.Goals}
+	if r.Alone != "" {
+		return info
+	}
+	all := maps.Clone(s.Set)
+	maps.Copy(all, r.Set)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		info.Settings = append(info.Settings, name+"="+all[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.TopicConfigs)) {
+		info.Settings = append(info.Settings, "topic."+name+"="+r.TopicConfigs[name])
+	}
+	switch {
+	case r.Ceiling.Sendfile:
+		info.Ceiling = "sendfile"
+	case !r.Ceiling.None():
+		info.Ceiling = fmt.Sprintf("requests of %d bytes, %d in flight: recv, CRC-32C, pwrite, answer", r.Ceiling.Frame, r.Ceiling.Window)
+	}
+	return info
+}
+
+// makeArms names the sides; none is started yet.
+func (s *session) makeArms(ctx context.Context) error {
+	o := &s.options
+	data := func(name string) string { return filepath.Join(o.Out, "data", name) }
+	ours := &arm{data: data("tidemark"), start: ownBroker(o, s.suite, s.log)}
+	ours.info = ArmInfo{Name: "tidemark", Ours: true, About: "this program's broker at its defaults", Version: o.Version, Settings: s.suite.Broker,
+		Cores: o.cores, Command: []string{"tidemark", "broker"}}
+	s.arms = []*arm{ours}
+	version := "stand-in"
+	make := o.other
+	if make == nil {
+		fmt.Fprintln(o.Progress, "Apache Kafka comes from its Maven artifacts by scripts/kafka: the first time Maven downloads about 130 MB to where it keeps its downloads; nothing else is installed")
+		var err error
+		if s.classes, err = classPath(ctx, o.Kafka, o.Progress); err != nil {
+			return err
+		}
+		version, make = kafkaVersion(s.classes), apacheKafka
+	}
+	settings := s.suite.Kafka
+	if !s.profile.Tuned {
+		settings = settings[:1]
+	}
+	for _, k := range settings {
+		set := maps.Clone(s.suite.Broker)
+		maps.Copy(set, k.Set)
+		a := &arm{data: data(k.Name), start: make(o, s.suite, k, s.log)}
+		a.info = ArmInfo{Name: k.Name, About: k.About, Version: version, Heap: k.Heap, Settings: set, Cores: o.cores,
+			Command: []string{"scripts/kafka/kafka", "start", "DIR", "PORT"}}
+		s.arms = append(s.arms, a)
+	}
+	s.doc.Arms = nil
+	for _, a := range s.arms {
+		s.doc.Arms = append(s.doc.Arms, a.info)
+	}
+	return s.save()
+}
+
+// measure is the whole session: processes, and in each the rows; then what is measured alone.
+func (s *session) measure(ctx context.Context) error {
+	for process := 1; process <= s.profile.Processes; process++ {
+		if s.processDone(process) {
+			continue
+		}
+		if err := s.process(ctx, process); err != nil {
+			return err
+		}
+	}
+	return s.measureAlone(ctx)
+}
+
+// shared reports whether a row is measured while all arms are alive.
+func shared(r *Row) bool { return r.Alone == "" }
+
+func (s *session) has(row string, process int) bool {
+	return slices.ContainsFunc(s.doc.Blocks, func(b *Block) bool { return b.Row == row && b.Process == process })
+}
+
+func (s *session) processDone(process int) bool {
+	for _, r := range s.rows {
+		if (shared(r) || r.Alone == aloneStart || r.Alone == aloneMemory) && !s.has(r.Name, process) {
+			return false
+		}
+	}
+	return true
+}
+
+// process starts fresh processes of all arms and takes them through the rows.
+func (s *session) process(ctx context.Context, process int) error {
+	for _, a := range s.arms {
+		if err := s.freshStart(ctx, a, process); err != nil {
+			return err
+		}
+		if _, err := a.target.Touch(touchBytes); err != nil {
+			return err
+		}
+	}
+	s.alone.idle(s.arms)
+	if err := s.save(); err != nil {
+		return err
+	}
+	if err := s.warm(ctx); err != nil {
+		return err
+	}
+	for i, r := range s.rows {
+		if !shared(r) || s.has(r.Name, process) {
+			continue
+		}
+		if left := s.left(process); left <= 0 {
+			s.note(fmt.Sprintf("the budget was spent before row %s in process %d", r.Name, process))
+			continue
+		}
+		b, err := s.block(ctx, r, process, s.share(i, process))
+		if b != nil && len(b.Windows) > 0 && (err == nil || ctx.Err() == nil) {
+			s.doc.Blocks = append(s.doc.Blocks, b)
+			if err := s.save(); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.memoryRow(process)
+	for _, a := range s.arms {
+		if err := a.down(); err != nil {
+			return err
+		}
+	}
+	return s.save()
+}
+
+// left is what is left of the budget for the rows of this process and the ones behind it.
+func (s *session) left(process int) time.Duration {
+	left := time.Until(s.end) - time.Duration(s.profile.Processes-process)*(processReserve*time.Duration(len(s.arms)-1)+s.profile.WarmUp.D())
+	for _, r := range s.rows {
+		switch r.Alone {
+		case alonePartitions:
+			left -= partitionsReserve
+		case aloneGenerator:
+			left -= generatorReserve
+		}
+	}
+	return left
+}
+
+// share is how long the row at index i of this process may take: an equal part of what is left.
+func (s *session) share(i, process int) time.Duration {
+	cells := 0
+	for j, r := range s.rows {
+		if !shared(r) {
+			continue
+		}
+		if j >= i {
+			cells++
+		}
+		cells += s.profile.Processes - process
+	}
+	return min(s.left(process)/time.Duration(max(1, cells)), s.profile.SettleAtMost.D())
+}
+
+// warm takes all arms through the rows without keeping anything, so that no row meets a process in its first seconds.
+func (s *session) warm(ctx context.Context) error {
+	end := time.Now().Add(s.profile.WarmUp.D())
+	for pair := 0; time.Now().Before(end); pair++ {
+		ran := false
+		for _, r := range s.rows {
+			if !shared(r) || r.Read > 0 || r.Topic != "" || r.Set["question"] != string(workload.Capacity) {
+				continue
+			}
+			spec, err := s.suite.spec(r)
+			if err != nil {
+				return err
+			}
+			ran = true
+			for _, i := range Order(pair, len(s.arms)) {
+				if !time.Now().Before(end) {
+					return nil
+				}
+				w, err := s.run(ctx, s.arms[i], job{row: r, spec: spec, pair: pair})
+				if err != nil {
+					return err
+				}
+				s.say("warm up  %s  %s", s.arms[i].info.Name, headline(r, w))
+			}
+		}
+		if !ran {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (s *session) note(text string) {
+	if !slices.Contains(s.doc.Notes, text) {
+		s.doc.Notes = append(s.doc.Notes, text)
+	}
+}
+
+func (s *session) save() error {
+	s.doc.Ended = time.Now().UTC()
+	s.doc.Seconds = time.Since(s.began).Seconds()
+	for i, a := range s.arms {
+		if i < len(s.doc.Arms) {
+			s.doc.Arms[i].Version = a.info.Version
+		}
+	}
+	return s.doc.Write(s.options.Out)
+}
+
+// say prints one line of progress.
+func (s *session) say(format string, a ...any) {
+	fmt.Fprintf(s.options.Progress, "%s  %s\n", time.Since(s.began).Round(time.Second), fmt.Sprintf(format, a...))
+}
+
+// headline is a window's first figure in words.
+func headline(r *Row, w *Window) string {
+	if len(r.Goals) == 0 {
+		return r.Name + "  " + w.Status
+	}
+	text := r.Name
+	for _, g := range r.Goals {
+		m := measureOf(g)
+		if v, why := m.figure(w); why == "" {
+			text += fmt.Sprintf("  %s %s", g.Measure, figure(v))
+		} else {
+			text += fmt.Sprintf("  %s: %s", g.Measure, why)
+		}
+	}
+	if len(w.Reasons) > 0 && w.Status != "ok" {
+		text += "  (" + w.Reasons[0] + ")"
+	}
+	return text
+}
