@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark/tidemark/bench/store"
 	"github.com/tidemark/tidemark/bench/target"
 	"github.com/tidemark/tidemark/broker/proc"
+	"github.com/tidemark/tidemark/loadgen/result"
 )
 
 // calibrating is how a session calibrates: the binary and the cores of its measured runs.
@@ -72,6 +73,13 @@ func (r *runner) reaches(ctx context.Context, c store.Cell) (*calibrate.Reached,
 	}
 	r.reached[shape] = got
 	return got, nil
+}
+
+// copyRepeat is what a lie takes for a repeat: the result of the one before.
+func copyRepeat(from, to string) {
+	if b, err := os.ReadFile(filepath.Join(from, result.FileName)); err == nil {
+		_ = os.WriteFile(filepath.Join(to, result.FileName), b, 0o644)
+	}
 }
 
 // printCalibrations prints the last calibration of a bench, with its readings where one is wrong.

@@ -183,6 +183,7 @@ func fakeProfiles(r *result.Result, dir, kinds string) error {
 func fakeResult(spec *workload.Spec, start int64) *result.Result {
 	random := rand.New(rand.NewPCG(spec.Seed, 1))
 	r := &result.Result{Question: spec.Question, Asked: *spec, Valid: true, Clocks: map[string]result.Latency{}, Settings: []result.Setting{}}
+	r.Run.ID = fmt.Sprintf("%016x", rand.Uint64())
 	r.Window = result.Window{StartNanos: start, EndNanos: start + 25e6, EndedBy: "window"}
 	rate := spec.Rate
 	if spec.Question == workload.Capacity {

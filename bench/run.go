@@ -27,6 +27,7 @@ import (
 	"github.com/tidemark/tidemark/bench/suites"
 	"github.com/tidemark/tidemark/bench/target"
 	"github.com/tidemark/tidemark/broker/proc"
+	"github.com/tidemark/tidemark/core/lie"
 	"github.com/tidemark/tidemark/loadgen/result"
 	"github.com/tidemark/tidemark/profiles"
 )
@@ -469,6 +470,9 @@ func (r *runner) one(ctx context.Context, order int, planned store.RunPlan, c *s
 	}
 	if err != nil {
 		return err
+	}
+	if lie.Told == lie.RepeatCopied && planned.Repeat > 1 {
+		copyRepeat(r.folder.RunDir(c, planned.Repeat-1), dir)
 	}
 	r.judgeCalibration(res)
 	if err := r.folder.Commit(c, res); err != nil {

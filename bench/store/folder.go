@@ -200,7 +200,22 @@ func Load(dir string) (*Data, error) {
 		}
 	}
 	slices.SortStableFunc(d.Runs, func(a, b *Run) int { return a.Order - b.Order })
-	return d, nil
+	return d, d.eachMeasured()
+}
+
+// eachMeasured refuses a folder in which one run's result stands for another's: a run draws its id at random.
+func (d *Data) eachMeasured() error {
+	seen := map[string]*Run{}
+	for _, r := range d.Runs {
+		if r.Result == nil || r.Result.Run.ID == "" {
+			continue
+		}
+		if other := seen[r.Result.Run.ID]; other != nil {
+			return fmt.Errorf("%s and %s hold one result, of run %s: a repeat was copied", other.Dir, r.Dir, r.Result.Run.ID)
+		}
+		seen[r.Result.Run.ID] = r
+	}
+	return nil
 }
 
 func (f *Folder) readRun(c *Cell, repeat int) (*Run, error) {
