@@ -120,9 +120,21 @@ func (pc *produceCall) append(topic *wire.ProduceTopic, i int, policy *record.Po
 		a.Buf = nil
 	}
 	pc.left.Add(1)
+	if c.More && len(pc.parts) == 1 {
+		p.Enqueue(&a.Append)
+		c.leave(p)
+		return
+	}
 	if !p.Append(&a.Append) {
 		pc.result(a)
 		pc.left.Add(-1)
+	}
+}
+
+// leave notes that a partition holds an append which the connection has to see written. A partition may be noted twice.
+func (c *Client) leave(p *partition.Partition) {
+	if n := len(c.left); n == 0 || c.left[n-1] != p {
+		c.left = append(c.left, p)
 	}
 }
 

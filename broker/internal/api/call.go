@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark/tidemark/broker/internal/partition"
 	"github.com/tidemark/tidemark/core/buf"
 	"github.com/tidemark/tidemark/core/commitlog"
 )
@@ -18,6 +19,8 @@ type Client struct {
 	Principal  string // User:ANONYMOUS until authenticated
 	Software   string // name and version as ApiVersions told, for logs
 	Ctx        context.Context
+
+	left []*partition.Partition // hold appends of this connection that Settle has to see written
 }
 
 // Conn is what a Call needs of its connection.
@@ -67,6 +70,9 @@ type Call struct {
 	Slot          Slot // the server's
 
 	Conn Conn
+	// More says that the connection has another whole request, which it serves at once after this one: appends may be left
+	// to be written together with those of that one.
+	More bool
 	pool *buf.Pool
 	gen  atomic.Uint32
 	wait atomic.Pointer[fetchCall] // a fetch that waits for bytes
@@ -130,5 +136,5 @@ func (c *Call) Reset() {
 	c.gen.Add(1)
 	clear(c.Answer.Pieces)
 	c.Answer = Answer{Pieces: c.Answer.Pieces[:0]}
-	c.Body, c.Frame, c.Client, c.Conn, c.Slot = nil, nil, nil, nil, Slot{}
+	c.Body, c.Frame, c.Client, c.Conn, c.Slot, c.More = nil, nil, nil, nil, Slot{}, false
 }

@@ -37,7 +37,27 @@ func Large(key int16) bool { return key == 0 || key == 1 }
 // Serve parses a request's header and handles it. The server has set Frame, Client and Conn; frame is the request
 // without its size. The call is completed exactly once, at once or later; whatever is wrong with a request, the worst
 // that happens is that its connection is closed.
+//
+// After a call with More another one must follow, or a Settle.
 func (h *Handlers) Serve(c *Call, frame []byte) {
+	client, more := c.Client, c.More // the call may be in its next life when it has been served
+	h.serve(c, frame)
+	if !more {
+		h.Settle(client)
+	}
+}
+
+// Settle sees to it that all appends which requests of a connection have left are written. It belongs to the connection's
+// goroutine, which calls it before it waits for anything.
+func (h *Handlers) Settle(client *Client) {
+	for i, p := range client.left {
+		p.Settle()
+		client.left[i] = nil
+	}
+	client.left = client.left[:0]
+}
+
+func (h *Handlers) serve(c *Call, frame []byte) {
 	head, body, err := wire.ParseHeader(frame, h.Flexible)
 	c.Key, c.Version, c.CorrelationID, c.Body = head.Key, head.Version, head.CorrelationID, body
 	if err != nil {
@@ -49,6 +69,9 @@ func (h *Handlers) Serve(c *Call, frame []byte) {
 	}
 	c.pool = h.Pool
 	r := h.row(c.Key)
+	if c.Key != produceKey && len(c.Client.left) > 0 {
+		h.Settle(c.Client) // what this request may look at
+	}
 	switch {
 	case r == nil:
 		c.Abort(fmt.Sprintf("API key %d is not supported", c.Key))
@@ -149,4 +172,7 @@ func (c *Call) send(b *buf.Buf, out []byte) {
 // replyBytes is the buffer that a kmsg response begins in; longer ones grow out of it.
 const replyBytes = 512
 
-const apiVersionsKey = 18
+const (
+	produceKey     = 0
+	apiVersionsKey = 18
+)

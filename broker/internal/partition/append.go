@@ -56,9 +56,16 @@ const maxRounds = 4
 func (p *Partition) Append(a *Append) (pending bool) {
 	a.next = nil
 	p.queue.Lock()
-	if p.queue.busy {
+	switch {
+	case p.queue.busy:
 		p.pushLocked(a)
 		p.queue.Unlock()
+		return true
+	case p.queue.head != nil: // left by Enqueue: they go first, and all go together
+		p.pushLocked(a)
+		p.queue.busy = true
+		p.queue.Unlock()
+		p.release()
 		return true
 	}
 	p.queue.busy = true
@@ -68,6 +75,27 @@ func (p *Partition) Append(a *Append) (pending bool) {
 	done.run()
 	p.release()
 	return pending
+}
+
+// Enqueue leaves one append for the next Append or Settle, whoever calls it, to be written together with others; a.Done
+// will be told. The caller owes a Settle, and must wait for nothing before it.
+func (p *Partition) Enqueue(a *Append) {
+	a.next = nil
+	p.queue.Lock()
+	p.pushLocked(a)
+	p.queue.Unlock()
+}
+
+// Settle writes what Enqueue has left, unless somebody is writing: then that one does.
+func (p *Partition) Settle() {
+	p.queue.Lock()
+	if p.queue.busy || p.queue.head == nil {
+		p.queue.Unlock()
+		return
+	}
+	p.queue.busy = true
+	p.queue.Unlock()
+	p.release()
 }
 
 // Exclusive runs fn with the append lock held: no append runs meanwhile. It blocks until fn has run.

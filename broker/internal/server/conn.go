@@ -62,7 +62,7 @@ type conn struct {
 		sync.Mutex
 		head, tail *api.Call
 		n          int
-		serving    *api.Call // the goroutine of the connection sends its answer itself
+		serving    *api.Call // from here on it is the connection's goroutine that sends, by its next flush
 		writing    bool      // somebody is in pump, or the writer goroutine lives
 		draining   bool      // nothing is read any more; room is told when all is sent
 		closed     bool
@@ -275,36 +275,65 @@ func (c *conn) readSocket(fd int, b []byte) (n int, more, ok bool) {
 
 // serveRead serves the whole frames of one read and keeps the begin of one that is not whole.
 func (c *conn) serveRead(fd int, b *buf.Buf, in []byte) bool {
+	in, ok := c.serveFrames(fd, b, in)
+	if !ok {
+		c.s.o.Handlers.Settle(&c.client)
+		return false
+	}
+	return c.keep(in)
+}
+
+// serveFrames serves whole frames and gives what is left. Requests that came together share one write to their partition's
+// log, and their answers one to the socket, for as long as lingerNanos.
+func (c *conn) serveFrames(fd int, b *buf.Buf, in []byte) (rest []byte, ok bool) {
 	began := clock.Nanos()
 	for len(in) >= 4 {
 		size := int(int32(binary.BigEndian.Uint32(in)))
 		if !c.sizeOK(size) {
-			return false
+			return nil, false
 		}
 		if len(in)-4 < size {
 			break
 		}
 		c.lastSize = size
 		if !c.keyOK(in[4:], size) {
-			return false
+			return nil, false
+		}
+		if c.s.budget.free.Load() < int64(size) {
+			c.breakOff(fd)
 		}
 		share, ok := c.take(int64(size))
 		if !ok {
-			return false
+			return nil, false
 		}
 		b.Retain()
 		frame := in[4 : 4+size : 4+size]
 		in = in[4+size:]
-		if !c.serve(b, frame, share) {
-			return false
+		more := whole(in)
+		if more {
+			more = clock.Nanos()-began <= lingerNanos
 		}
-		if len(in) == 0 || clock.Nanos()-began > lingerNanos {
+		if !c.serve(fd, b, frame, share, more) {
+			return nil, false
+		}
+		if !more {
 			c.flush(fd)
 			began = clock.Nanos()
 		}
 	}
+	return in, true
+}
+
+// whole says whether b begins with a whole frame.
+func whole(b []byte) bool {
+	return len(b) >= 4 && uint64(len(b)-4) >= uint64(binary.BigEndian.Uint32(b))
+}
+
+// breakOff finishes and sends what requests of one read have left, because the connection may have to wait now: what it
+// waits for may be held by them.
+func (c *conn) breakOff(fd int) {
+	c.s.o.Handlers.Settle(&c.client)
 	c.flush(fd)
-	return c.keep(in)
 }
 
 // keep begins a frame with the bytes that are there of it.
@@ -367,7 +396,7 @@ func (c *conn) readFrame(fd int) (more, ok bool) {
 	b, share := c.frame, c.share
 	c.frame, c.share, c.have, c.lastSize = nil, 0, 0, c.size
 	c.partial.Store(false)
-	ok = c.serve(b, b.B, share)
+	ok = c.serve(fd, b, b.B, share, false)
 	c.flush(fd)
 	// The read ended with the frame, so it says nothing about what is behind it.
 	return true, ok
@@ -430,12 +459,12 @@ func (c *conn) keyOK(front []byte, size int) bool {
 	return true
 }
 
-// serve hands one request, of which it owns the buffer's reference, to its handler.
-func (c *conn) serve(b *buf.Buf, frame []byte, share int64) bool {
+// serve hands one request, of which it owns the buffer's reference, to its handler. more says that another one follows.
+func (c *conn) serve(fd int, b *buf.Buf, frame []byte, share int64, more bool) bool {
 	call := c.s.calls.Get().(*api.Call)
 	call.Client, call.Conn, call.Frame, call.Slot.Share = &c.client, c, b, share
-	call.Slot.Began = c.began
-	if !c.push(call) {
+	call.Slot.Began, call.More = c.began, more
+	if !c.push(fd, call) {
 		return false
 	}
 	c.s.o.Handlers.Serve(call, frame)

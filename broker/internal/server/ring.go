@@ -6,13 +6,17 @@ import (
 )
 
 // push puts a call at the end of the ring, waiting while the connection has too many open.
-func (c *conn) push(call *api.Call) bool {
-	for {
+func (c *conn) push(fd int, call *api.Call) bool {
+	for waited := false; ; waited = true {
 		c.out.Lock()
 		if c.out.closed || c.out.n < maxInFlight {
 			break
 		}
 		c.out.Unlock()
+		if !waited {
+			c.breakOff(fd) // a row of requests longer than the ring would wait for itself
+			continue
+		}
 		<-c.room
 	}
 	if c.out.closed {
@@ -27,13 +31,15 @@ func (c *conn) push(call *api.Call) bool {
 	}
 	c.out.tail = call
 	c.out.n++
-	c.out.serving = call
+	if c.out.serving == nil {
+		c.out.serving = call
+	}
 	c.out.Unlock()
 	return true
 }
 
 // Completed marks a call's slot. What stands ready at the head of the ring is sent by whoever finds no writer, here and
-// now as far as the socket takes it. The call that the connection's own goroutine is serving is sent by that one's flush.
+// now as far as the socket takes it. The calls that the connection's own goroutine is serving are sent by that one's flush.
 func (c *conn) Completed(call *api.Call) {
 	c.out.Lock()
 	call.Slot.Done = true
@@ -42,7 +48,7 @@ func (c *conn) Completed(call *api.Call) {
 		c.signal()
 		return
 	}
-	if c.out.serving == call || c.out.writing || !c.out.head.Slot.Done {
+	if c.out.serving == c.out.head || c.out.writing || !c.out.head.Slot.Done {
 		if !c.out.head.Slot.Done && len(call.Answer.Pieces) > 0 && c.held.Load() == 0 {
 			c.held.Store(clock.Nanos())
 		}
@@ -124,6 +130,9 @@ func (c *conn) pump(fd int) (drained bool) {
 		for last.Slot.Next != nil && last.Slot.Next.Slot.Done && n < maxGather {
 			last, n = last.Slot.Next, n+1
 		}
+		if c.out.serving != nil {
+			c.passServingLocked(first, last)
+		}
 		c.out.head = last.Slot.Next
 		if c.out.head == nil {
 			c.out.tail = nil
@@ -139,6 +148,20 @@ func (c *conn) pump(fd int) (drained bool) {
 		c.s.met.leaving(c)
 		if full {
 			c.signal()
+		}
+	}
+}
+
+// passServingLocked moves the mark where the connection's own goroutine sends on, when the call that it stands at is among
+// those that leave the ring.
+func (c *conn) passServingLocked(first, last *api.Call) {
+	for call := first; ; call = call.Slot.Next {
+		if call == c.out.serving {
+			c.out.serving = last.Slot.Next
+			return
+		}
+		if call == last {
+			return
 		}
 	}
 }

@@ -46,9 +46,12 @@ const partingNanos = int64(2 * time.Second)
 // sweepEvery is how often idle and stuck connections are looked for.
 const sweepEvery = time.Second
 
-// Handler serves one request; *api.Handlers is one.
+// Handler serves requests; *api.Handlers is one.
 type Handler interface {
+	// Serve serves one request. With c.More another one follows at once, or a Settle.
 	Serve(c *api.Call, frame []byte)
+	// Settle ends what a row of requests with More has left to do.
+	Settle(client *api.Client)
 }
 
 // Options is what a server is made of.

@@ -44,6 +44,8 @@ type hold struct{}
 
 func (*hold) Serve(*api.Call, []byte) {}
 
+func (*hold) Settle(*api.Client) {}
+
 // A stop answers what has been read: producers learn of each batch that was written, and a fetch that would wait for ten
 // minutes is answered with nothing.
 func TestAStopAnswersWhatWasRead(t *testing.T) {
