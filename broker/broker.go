@@ -196,8 +196,10 @@ func (b *Broker) createOffsetsTopic(ctx context.Context) error {
 // listen binds every listener and the HTTP side; nothing is accepted before Start has ended.
 func (b *Broker) listen() error {
 	cfg := b.o.Config
+	sessions := fetchsession.New(int(cfg.MaxIncrementalFetchSessionCacheSlots), nowMS)
+	b.registry.MustRegister(sessionMetrics(sessions)...)
 	b.handlers = api.New(api.Deps{NodeID: kafka.BrokerID(cfg.NodeID), Config: cfg, Meta: b.controller, Controller: b.controller,
-		Replicas: b.replicas, Groups: b.groups, Sessions: fetchsession.New(int(cfg.MaxIncrementalFetchSessionCacheSlots), nowMS),
+		Replicas: b.replicas, Groups: b.groups, Sessions: sessions,
 		Purgatory: purgatory.New(), Pool: b.pool, Logger: b.o.Logger, NowMS: nowMS, Advertised: b.advertised})
 	srv, err := server.New(server.Options{Handlers: b.handlers, Config: cfg, Pool: b.pool, Logger: b.o.Logger})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -400,4 +401,29 @@ func metadataRequest(topic string) *kmsg.MetadataRequest {
 	tp.Topic = &topic
 	r.Topics = append(r.Topics, tp)
 	return r
+}
+
+// figure reads one unlabelled figure from /metrics.
+func figure(t *testing.T, b *proc.Broker, name string) float64 {
+	t.Helper()
+	resp, err := http.Get("http://" + b.Admin + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	page, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(page)) {
+		if text, ok := strings.CutPrefix(line, name+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+	}
+	t.Fatalf("no figure %s on the page:\n%s", name, page)
+	return 0
 }

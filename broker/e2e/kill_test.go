@@ -76,14 +76,16 @@ func TestKillLosesNothingAcked(t *testing.T) {
 func (k *killRun) restart(t *testing.T) {
 	t.Helper()
 	r := k.r
+	segmentBytes := pick(r, 1<<20, 2<<20, 1<<30)
+	preallocate := r.IntN(3) == 0 && segmentBytes < 1<<30 // a hundred partitions would take a hundred GiB
 	o := proc.Options{Data: k.data, Listen: k.addr, Properties: []string{
-		fmt.Sprint("log.segment.bytes=", pick(r, 1<<20, 2<<20, 1<<30)),
+		fmt.Sprint("log.segment.bytes=", segmentBytes),
 		fmt.Sprint("log.index.interval.bytes=", pick(r, 0, 1, 300, 4096, 1<<20)),
 		fmt.Sprint("log.index.size.max.bytes=", pick(r, 64, 1000, 10<<20)),
 		fmt.Sprint("log.roll.ms=", pick(r, 200, 5000, 604800000)),
 		fmt.Sprint("log.flush.offset.checkpoint.interval.ms=", pick(r, 20, 200, 60000)),
 		fmt.Sprint("log.flush.interval.messages=", pick(r, 1, 100, 1<<40)),
-		fmt.Sprint("log.preallocate=", pick(r, false, false, true)),
+		fmt.Sprint("log.preallocate=", preallocate),
 		fmt.Sprint("socket.transfer=", pick(r, "auto", "sendfile", "splice", "copy")),
 		fmt.Sprint("tidemark.tail.bytes=", pick(r, 0, 64<<10, 64<<20)),
 		fmt.Sprint("compression.type=", pick(r, "producer", "producer", "lz4", "uncompressed")),

@@ -114,7 +114,11 @@ func (f *fetchCall) open() kafka.ErrorCode {
 		if f.session != nil {
 			f.session.Lock()
 			f.update()
+			kept := sessions.Settle(f.session)
 			f.session.Unlock()
+			if !kept {
+				f.session = nil
+			}
 		}
 		return kafka.None
 	}
@@ -126,6 +130,9 @@ func (f *fetchCall) open() kafka.ErrorCode {
 	s.Lock()
 	defer s.Unlock()
 	f.update()
+	if !sessions.Settle(s) {
+		return kafka.FetchSessionIdNotFound
+	}
 	f.room(s.Len())
 	for e, i := s.First(), 0; e != nil; e, i = s.Next(e), i+1 {
 		p := &f.parts[i]

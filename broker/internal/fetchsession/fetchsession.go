@@ -6,8 +6,15 @@
 //
 // # Concurrency
 //
-// The cache has a lock for its table; each session has one of its own, which the handler holds while it reads or turns
-// the list (Lock and Unlock), never while it waits.
+// The cache has a lock for its table and the count of bytes; each session has one of its own, which the handler holds while
+// it reads or turns the list (Lock and Unlock), never while it waits. A session's lock is taken before the cache's.
+//
+// # Memory
+//
+// Slots alone bound nothing: a session may follow as many partitions as a request may name. All sessions together keep to a
+// budget of bytes. Who asks for more than is left takes it from sessions that have rested for two minutes; where that is not
+// enough, a new session is not given (its client goes on with full fetches), and one that grows is ended: the client is told
+// FETCH_SESSION_ID_NOT_FOUND and begins anew.
 package fetchsession
 
 import (
@@ -15,6 +22,13 @@ import (
 	"sync"
 
 	"github.com/tidemark/tidemark/core/kafka"
+)
+
+const (
+	// budgetBytes bounds what all sessions hold: about 450,000 partitions.
+	budgetBytes = 128 << 20
+	// entryBytes is about what one partition takes in list and map, beside its topic's name.
+	entryBytes = 280
 )
 
 // Special epochs of a request.
@@ -55,24 +69,36 @@ type Session struct {
 	epoch   int32 // that the next request must have
 	entries map[Key]*Entry
 	root    Entry // of the ring of entries
+	bytes   int64 // that the entries take
 
 	used, created int64 // milliseconds; under the cache's lock
 	size          int   // of entries, for eviction; under the cache's lock
+	settled       int64 // of bytes, what the cache's count holds; under the cache's lock
 }
 
 // Cache holds the sessions of one broker.
 type Cache struct {
-	slots int
-	nowMS func() int64
-	mu    struct {
+	slots  int
+	budget int64
+	nowMS  func() int64
+	mu     struct {
 		sync.Mutex
 		sessions map[int32]*Session
+		figures  Figures
 	}
+}
+
+// Figures tell how full a cache is and what that has cost.
+type Figures struct {
+	Sessions, Partitions int
+	Bytes                int64
+	Evicted              int64 // sessions that gave way to another
+	Refused              int64 // sessions that were not given, or ended, for want of a slot or memory
 }
 
 // New makes a cache for at most slots sessions (max.incremental.fetch.session.cache.slots).
 func New(slots int, nowMS func() int64) *Cache {
-	c := &Cache{slots: slots, nowMS: nowMS}
+	c := &Cache{slots: slots, budget: budgetBytes, nowMS: nowMS}
 	c.mu.sessions = map[int32]*Session{}
 	return c
 }
@@ -82,6 +108,15 @@ func (c *Cache) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.mu.sessions)
+}
+
+// Figures reads the cache's figures.
+func (c *Cache) Figures() Figures {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.mu.figures
+	f.Sessions = len(c.mu.sessions)
+	return f
 }
 
 // Find gives the session of an incremental request and moves its epoch on: kafka.FetchSessionIdNotFound,
@@ -120,19 +155,32 @@ func nextEpoch(epoch int32) int32 {
 func (c *Cache) End(id int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.mu.sessions, id)
+	if s := c.mu.sessions[id]; s != nil {
+		c.removeLocked(s)
+	}
 }
 
-// Begin makes a session for about size partitions; nil when no slot is free and none may be taken: the client fetches
-// without a session.
+func (c *Cache) removeLocked(s *Session) {
+	delete(c.mu.sessions, s.id)
+	c.mu.figures.Bytes -= s.settled
+	c.mu.figures.Partitions -= s.size
+	s.settled, s.size = 0, 0
+}
+
+// Begin makes a session for about size partitions; nil when no slot or memory is free and none may be taken: the client
+// fetches without a session. Settle follows once the partitions have been put.
 func (c *Cache) Begin(byID bool, size int) *Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.nowMS()
-	if len(c.mu.sessions) >= c.slots && !c.evictLocked(now, size) {
+	need := int64(size) * entryBytes
+	if len(c.mu.sessions) >= c.slots && !c.evictLocked(now, size) || !c.roomLocked(nil, need) {
+		c.mu.figures.Refused++
 		return nil
 	}
-	s := &Session{byID: byID, epoch: 1, used: now, created: now, size: size, entries: make(map[Key]*Entry, size)}
+	s := &Session{byID: byID, epoch: 1, used: now, created: now, size: size, settled: need, entries: make(map[Key]*Entry, size)}
+	c.mu.figures.Bytes += need
+	c.mu.figures.Partitions += size
 	s.root.prev, s.root.next = &s.root, &s.root
 	for s.id = 0; s.id == 0 || c.mu.sessions[s.id] != nil; {
 		s.id = rand.Int32()
@@ -155,12 +203,51 @@ func (c *Cache) evictLocked(now int64, size int) bool {
 	}
 	switch {
 	case rested != nil && now-rested.used > evictMS:
-		delete(c.mu.sessions, rested.id)
+		c.removeLocked(rested)
 	case small != nil:
-		delete(c.mu.sessions, small.id)
+		c.removeLocked(small)
 	default:
 		return false
 	}
+	c.mu.figures.Evicted++
+	return true
+}
+
+// roomLocked makes room for more bytes of a session, out of what is free and then of sessions that have rested.
+func (c *Cache) roomLocked(whose *Session, need int64) bool {
+	if need > c.budget {
+		return false
+	}
+	now := c.nowMS()
+	for _, s := range c.mu.sessions {
+		if c.mu.figures.Bytes+need <= c.budget {
+			break
+		}
+		if s != whose && now-s.used > evictMS {
+			c.removeLocked(s)
+			c.mu.figures.Evicted++
+		}
+	}
+	return c.mu.figures.Bytes+need <= c.budget
+}
+
+// Settle counts what the session has gained or lost since it was last settled. False when there is no memory for it: the
+// session has been ended, and its client must begin another. [locked]
+func (c *Cache) Settle(s *Session) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.sessions[s.id] != s {
+		return true // it has given way meanwhile: the next request is told
+	}
+	more := s.bytes - s.settled
+	if more > 0 && !c.roomLocked(s, more) {
+		c.removeLocked(s)
+		c.mu.figures.Refused++
+		return false
+	}
+	c.mu.figures.Bytes += more
+	c.mu.figures.Partitions += len(s.entries) - s.size
+	s.settled, s.size = s.bytes, len(s.entries)
 	return true
 }
 
@@ -178,8 +265,13 @@ func (s *Session) Put(e Entry) {
 	*n = e
 	n.HighWatermark, n.LogStart = kafka.NoOffset, kafka.NoOffset
 	s.entries[e.Key] = n
+	s.bytes += e.cost()
 	s.last(n)
 }
+
+// cost is what a partition takes. Partitions that came in one request share their topic's name; each pays for it, since the
+// others may go.
+func (e *Entry) cost() int64 { return entryBytes + int64(len(e.Topic)) }
 
 func (s *Session) last(e *Entry) {
 	e.prev, e.next = s.root.prev, &s.root
@@ -191,6 +283,7 @@ func (s *Session) Forget(k Key) {
 	if e := s.entries[k]; e != nil {
 		e.prev.next, e.next.prev = e.next, e.prev
 		delete(s.entries, k)
+		s.bytes -= e.cost()
 	}
 }
 

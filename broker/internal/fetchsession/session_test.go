@@ -85,3 +85,69 @@ func TestAFullCacheGivesASlotOnlyOfARestedOrSmallerSession(t *testing.T) {
 		t.Fatal("a rested one gives way to any")
 	}
 }
+
+func TestAllSessionsTogetherKeepToTheirMemory(t *testing.T) {
+	now := int64(0)
+	c := New(1000, func() int64 { return now })
+	c.budget = 100 * (entryBytes + 1)
+	begin := func(n int) *Session {
+		s := c.Begin(false, n)
+		if s == nil {
+			return nil
+		}
+		s.Lock()
+		defer s.Unlock()
+		for i := range n {
+			s.Put(Entry{Key: key(i)})
+		}
+		if !c.Settle(s) {
+			return nil
+		}
+		return s
+	}
+	grow := func(s *Session, from, to int) bool {
+		s.Lock()
+		defer s.Unlock()
+		for i := from; i < to; i++ {
+			s.Put(Entry{Key: key(i)})
+		}
+		return c.Settle(s)
+	}
+	a, b := begin(60), begin(30)
+	if a == nil || b == nil || begin(20) != nil {
+		t.Fatal("two sessions of 90 partitions fit, a third of 20 does not")
+	}
+	if f := c.Figures(); f.Partitions != 90 || f.Sessions != 2 || f.Refused != 1 || f.Bytes != 90*(entryBytes+1) {
+		t.Fatalf("%+v", f)
+	}
+	if !grow(a, 60, 70) || grow(b, 30, 31) {
+		t.Fatal("a session grows into what is free and no further")
+	}
+	if _, code := c.Find(b.ID(), 1, false); code != kafka.FetchSessionIdNotFound {
+		t.Fatalf("the session that could not grow: %v", code)
+	}
+	if f := c.Figures(); f.Partitions != 70 || f.Sessions != 1 {
+		t.Fatalf("%+v", f)
+	}
+	a.Lock()
+	for i := range 65 {
+		a.Forget(key(i))
+	}
+	if !c.Settle(a) {
+		t.Error("a session that shrinks was ended")
+	}
+	a.Unlock()
+	if d := begin(95); d == nil {
+		t.Error("what was forgotten is not free again")
+	}
+	now += evictMS + 1
+	if begin(101) != nil {
+		t.Error("a session larger than all memory was given")
+	}
+	if begin(100) == nil || c.Figures().Sessions != 1 || c.Figures().Evicted != 2 {
+		t.Errorf("sessions that rested must make room: %+v", c.Figures())
+	}
+	if !grow(a, 65, 70) {
+		t.Error("a session that has given way is told by its next request, not now")
+	}
+}
