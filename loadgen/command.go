@@ -28,8 +28,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark/tidemark/loadgen/omb"
+	"github.com/tidemark/tidemark/loadgen/scrape"
+	"github.com/tidemark/tidemark/loadgen/security"
 	"github.com/tidemark/tidemark/loadgen/workload"
 	"github.com/tidemark/tidemark/profiles"
 )
@@ -47,6 +51,16 @@ type loadFlags struct {
 	profile    []string
 	profiled   string
 	pyroscope  string
+	security   string
+	checkOnly  bool
+	metrics    []string
+	metricsCPU string
+	failIf     []string
+	ombLoad    string
+	ombDriver  string
+
+	ombBootstrap []string
+	ombSecurity  *security.Client
 }
 
 const loadLong = `Sends one workload to a Kafka cluster, reads it back, and tells what it saw.
@@ -57,13 +71,24 @@ then. With --max it is a closed loop: as fast as --in-flight and --buffer allow,
 Every setting is a flag and a key of the workload file by the same name; a flag given beside --workload wins.
 No setting is left to a client's default. Sizes read 512B, 1KiB, 16MiB; times 5ms, 1.5s, 2m.
 
-Exit codes: 0 ok, 2 usage, 4 the run is invalid (data lost, target died, generator-limited), 5 other failures.`
+Before any load it asks the cluster for its versions, the topics' replicas, quotas and the round trip, and prints
+them beside what it will write; --check-only ends there and makes nothing.
+
+--fail-if METRIC>VALUE makes the run fail where that holds: ack.p99>20ms (or p99>20ms), delivery.p99.9>1s, ack.max,
+throughput<20000/s or <50MB/s, consumed, held<99.5%, lost>0, duplicated, out-of-order, corrupt, errors, unanswered,
+unsent, lag, throttled>1s, broker.cpu>80%, broker.rss>1GiB. A saturated run, or one that does not count, never passes.
+
+Exit codes: 0 ok, 1 a --fail-if holds or the target was saturated under one, 2 usage, 3 a --fail-if that cannot be told,
+4 the run is invalid (data lost, target died, generator-limited), 5 other failures.`
 
 const loadExample = `  tidemark load --bootstrap 127.0.0.1:9092 --rate 20000 --window 10s --groups 2
   tidemark load --bootstrap 127.0.0.1:9092 --max --record-size 100B --linger 5ms --batch-size 1MiB
   tidemark load --bootstrap 127.0.0.1:9092 --rate 5000 --keys 'zipf(1.1)' --acks 1 --compression zstd --compressibility 0.75
   tidemark load --bootstrap 127.0.0.1:9092 --rate 20000 --profile cpu,heap,mutex,block --pyroscope http://127.0.0.1:4040
   tidemark load --workload cell.yaml --bootstrap 127.0.0.1:9092 --out run-1
+  tidemark load --bootstrap broker.example:9093 --yes --command-config client.properties --check-only
+  tidemark load --bootstrap 127.0.0.1:9092 --rate 20000 --target-metrics http://127.0.0.1:9644/metrics --fail-if 'p99>20ms' --fail-if 'lost>0'
+  tidemark load --omb-workload 1-topic-16-partitions-1kb.yaml --omb-driver kafka-latency.yaml
   tidemark load --rate 20000 --groups 3,1 --print-workload > cell.yaml`
 
 // Commands are the generator's commands, for main to add.
@@ -81,24 +106,14 @@ func loadCommand() *cobra.Command {
 		return nil
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVarP(&f.bootstrap, "bootstrap", "b", nil, "brokers to begin with, HOST:PORT,...")
-	fs.StringVarP(&f.file, "workload", "w", "", "read the workload from this YAML file")
-	fs.StringVarP(&f.out, "out", "o", "", `folder for result.json and .hlog files (default "run-<time>")`)
-	fs.StringVar(&f.format, "format", "text", "text, or kafka-perf for the lines of kafka-producer-perf-test")
-	fs.BoolVar(&f.max, "max", false, "closed loop: as fast as in-flight and buffer allow (question: capacity)")
-	fs.BoolVarP(&f.yes, "yes", "y", false, "the cluster may be another host than this one")
-	fs.BoolVar(&f.noProgress, "no-progress", false, "no live progress")
-	fs.BoolVar(&f.print, "print-workload", false, "print the workload as a file and end")
-	fs.StringSliceVar(&f.profile, "profile", nil, "profiles of the generator around the window, kept in profiles/ of --out: cpu,heap,mutex,block,goroutine")
-	fs.StringVar(&f.profiled, "profile-target", "", "HOST:PORT of the target's /debug/pprof: take the same profiles of it")
-	fs.StringVar(&f.pyroscope, "pyroscope", "", "push the profiles to this Pyroscope server when the run is over, http://HOST:PORT (--profile cpu, unless given)")
+	f.own(fs)
 	for _, w := range spec.Flags() {
 		flag := fs.VarPF(w, w.Name, "", w.Usage)
 		if w.Type() == "bool" {
 			flag.NoOptDefVal = "true"
 		}
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(nearestFlag(fs, err)) })
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		s, err := f.workload(cmd, &spec)
 		if err != nil {
@@ -113,6 +128,42 @@ func loadCommand() *cobra.Command {
 	return cmd
 }
 
+// own are the flags beside the workload's.
+func (f *loadFlags) own(fs *pflag.FlagSet) {
+	fs.StringSliceVarP(&f.bootstrap, "bootstrap", "b", nil, "brokers to begin with, HOST:PORT,...")
+	fs.StringVarP(&f.file, "workload", "w", "", "read the workload from this YAML file")
+	fs.StringVarP(&f.out, "out", "o", "", `folder for result.json and .hlog files (default "run-<time>")`)
+	fs.StringVar(&f.format, "format", "text", "text, or kafka-perf for the lines of kafka-producer-perf-test")
+	fs.BoolVar(&f.max, "max", false, "closed loop: as fast as in-flight and buffer allow (question: capacity)")
+	fs.BoolVarP(&f.yes, "yes", "y", false, "the cluster may be another host than this one")
+	fs.BoolVar(&f.noProgress, "no-progress", false, "no live progress")
+	fs.BoolVar(&f.print, "print-workload", false, "print the workload as a file and end")
+	fs.StringSliceVar(&f.profile, "profile", nil, "profiles of the generator around the window, kept in profiles/ of --out: cpu,heap,mutex,block,goroutine")
+	fs.StringVar(&f.profiled, "profile-target", "", "HOST:PORT of the target's /debug/pprof: take the same profiles of it")
+	fs.StringVar(&f.pyroscope, "pyroscope", "", "push the profiles to this Pyroscope server when the run is over, http://HOST:PORT (--profile cpu, unless given)")
+	fs.StringVar(&f.security, "command-config", "", "Kafka's client.properties: security.protocol, ssl.* (PEM), sasl.* (PLAIN, SCRAM)")
+	fs.BoolVar(&f.checkOnly, "check-only", false, "ask the cluster and print what a run would meet; send nothing, make nothing")
+	fs.StringSliceVar(&f.metrics, "target-metrics", nil, "Prometheus pages of the brokers, http://HOST:PORT/metrics,...: the target's cost over the window")
+	fs.StringVar(&f.metricsCPU, "target-metrics-cpu", scrape.ProcessCPU, "the counter of CPU seconds on these pages")
+	fs.StringArrayVar(&f.failIf, "fail-if", nil, "exit 1 where this holds: 'p99>20ms', 'throughput<20000/s', 'lost>0' (may be repeated)")
+	fs.StringVar(&f.ombLoad, "omb-workload", "", "read the workload from an OpenMessaging Benchmark workload file")
+	fs.StringVar(&f.ombDriver, "omb-driver", "", "and its Kafka driver file: client settings, topic settings, bootstrap servers")
+}
+
+// nearestFlag adds the nearest name to the error about an unknown flag.
+func nearestFlag(fs *pflag.FlagSet, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedName() == "" {
+		return err
+	}
+	var names []string
+	fs.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if n := workload.Nearest(unknown.GetSpecifiedName(), names); n != "" {
+		return fmt.Errorf("%w (did you mean --%s?)", err, n)
+	}
+	return err
+}
+
 // workload joins the file and the flags; flags that were given win.
 func (f *loadFlags) workload(cmd *cobra.Command, flags *workload.Spec) (*workload.Spec, error) {
 	s := flags
@@ -124,6 +175,17 @@ func (f *loadFlags) workload(cmd *cobra.Command, flags *workload.Spec) (*workloa
 		if s, err = workload.Parse(f.file, text); err != nil {
 			return nil, usage(err)
 		}
+	}
+	fromFile := f.file != "" || f.ombLoad != ""
+	if f.ombLoad != "" {
+		var err error
+		if s, err = f.readOMB(cmd); err != nil {
+			return nil, err
+		}
+	} else if f.ombDriver != "" {
+		return nil, usage(errors.New("--omb-driver needs --omb-workload: a driver alone says not what to send"))
+	}
+	if fromFile {
 		for _, w := range flags.Flags() {
 			if !cmd.Flags().Changed(w.Name) {
 				continue
@@ -134,7 +196,7 @@ func (f *loadFlags) workload(cmd *cobra.Command, flags *workload.Spec) (*workloa
 		}
 	}
 	// A run checks its own data unless it is told not to, and that takes a consumer. A file says all it wants itself.
-	if f.file == "" && s.Verifying() && s.Driver != workload.DriverNull && s.Producers > 0 && len(s.Groups) == 0 && !cmd.Flags().Changed("consumers") {
+	if !fromFile && s.Verifying() && s.Driver != workload.DriverNull && s.Producers > 0 && len(s.Groups) == 0 && !cmd.Flags().Changed("consumers") {
 		s.Consumers = 1
 		if s.Create != workload.CreateFresh && !cmd.Flags().Changed("consume-from") {
 			s.ConsumeFrom = workload.FromLatest // a topic of others may hold anything
@@ -145,7 +207,7 @@ func (f *loadFlags) workload(cmd *cobra.Command, flags *workload.Spec) (*workloa
 			return nil, usage(errors.New("--max and --rate exclude each other: a closed loop has no rate"))
 		}
 		s.Question, s.Rate = workload.Capacity, 0
-	} else if f.file == "" && s.Question == workload.Capacity && !cmd.Flags().Changed("rate") {
+	} else if !fromFile && s.Question == workload.Capacity && !cmd.Flags().Changed("rate") {
 		s.Rate = 0
 	}
 	if f.format != "text" && f.format != "kafka-perf" {
@@ -191,7 +253,13 @@ func (f *loadFlags) run(cmd *cobra.Command, s *workload.Spec) error {
 		return err
 	}
 	if !f.noProgress {
-		o.Progress, o.Terminal = stderr, isTerminal(stderr)
+		o.Progress, o.Terminal, o.Notes = stderr, isTerminal(stderr), stderr
+	}
+	if o.CheckOnly = f.checkOnly; o.CheckOnly {
+		o.Notes = stdout
+	}
+	if err := f.target(&o, stderr); err != nil {
+		return err
 	}
 	if f.format == "kafka-perf" {
 		o.KafkaPerf, o.Lines, o.Progress = true, stdout, nil
@@ -205,6 +273,60 @@ func (f *loadFlags) run(cmd *cobra.Command, s *workload.Spec) error {
 		}
 	}
 	return err
+}
+
+// target reads the flags about how to reach the target, what to read of it, and what makes the run fail.
+func (f *loadFlags) target(o *Options, stderr io.Writer) error {
+	o.Security = f.ombSecurity
+	if f.security != "" {
+		if o.Security != nil {
+			return usage(errors.New("--command-config and the driver file's commonConfig both say how to connect: one of them is enough"))
+		}
+		var err error
+		if o.Security, err = security.Read(f.security); err != nil {
+			return usage(err)
+		}
+	}
+	if o.Security != nil {
+		for _, w := range o.Security.Warnings {
+			_, _ = fmt.Fprintf(stderr, "warning: %s\n", visible(w))
+		}
+	}
+	if len(o.Bootstrap) == 0 {
+		o.Bootstrap = f.ombBootstrap
+	}
+	o.Metrics = TargetMetrics{URLs: f.metrics, CPU: f.metricsCPU}
+	for _, u := range f.metrics {
+		if err := scrape.CheckURL(u); err != nil {
+			return usage(fmt.Errorf("--target-metrics: %w", err))
+		}
+	}
+	for _, text := range f.failIf {
+		for one := range strings.SplitSeq(text, ",") {
+			c, err := ParseCondition(one)
+			if err != nil {
+				return usage(fmt.Errorf("--fail-if %w", err))
+			}
+			o.FailIf = append(o.FailIf, c)
+		}
+	}
+	return nil
+}
+
+// readOMB reads the files of OpenMessaging Benchmark and tells, on standard error, what of them has no meaning here.
+func (f *loadFlags) readOMB(cmd *cobra.Command) (*workload.Spec, error) {
+	if f.file != "" {
+		return nil, usage(errors.New("--workload and --omb-workload exclude each other"))
+	}
+	read, err := omb.Read(omb.Options{Workload: f.ombLoad, Driver: f.ombDriver, Closed: f.max, PayloadGiven: cmd.Flags().Changed("payload-file")})
+	if err != nil {
+		return nil, usage(err)
+	}
+	for _, n := range read.Notes {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", visible(n))
+	}
+	f.ombBootstrap, f.ombSecurity = read.Bootstrap, read.Security
+	return read.Spec, nil
 }
 
 func isTerminal(w io.Writer) bool {

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tidemark/tidemark/core/clock"
@@ -44,12 +45,16 @@ func (r *run) conclude() {
 	res.Cores = coresBetween(&r.use[0], &r.use[1])
 	res.Memory = &result.Memory{Before: r.use[0].memory, After: r.use[1].memory}
 	res.Host = thisHost()
+	res.Contact = r.met
+	if r.metrics != nil {
+		res.Target, res.TargetNotes = r.metrics.finish()
+	}
 	r.judgeEmpty(res)
 	r.judge(res)
 }
 
 func (r *run) describe(res *result.Result) {
-	res.Run = result.Run{ID: fmt.Sprintf("%016x", r.id), Name: r.spec.Name, Prefix: r.prefix, Seed: r.spec.Seed, Command: r.o.Command, Bootstrap: r.o.Bootstrap,
+	res.Run = result.Run{ID: fmt.Sprintf("%016x", r.id), Name: r.spec.Name, Prefix: r.prefix, Seed: r.spec.Seed, Command: withoutPasswords(r.o.Command), Bootstrap: r.o.Bootstrap,
 		StartUTC: utc(r.started), EndUTC: utc(time.Now()), GoVersion: runtime.Version(), Driver: r.spec.Driver, Made: r.made,
 		ConnectionsOpened: len(r.pacers) + len(r.readers), Reconnections: int(r.stats.Reconnections + r.fetched.Reconnections)}
 	if r.view != nil {
@@ -80,6 +85,22 @@ func (r *run) describe(res *result.Result) {
 	}
 	r.settings(res)
 	res.AckMeant = r.ackMeant()
+}
+
+// withoutPasswords is argv with the passwords of its URLs taken out.
+func withoutPasswords(argv []string) []string {
+	out := slices.Clone(argv)
+	for i, a := range out {
+		before, rest, ok := strings.Cut(a, "://")
+		host, tail := rest, ""
+		if at := strings.IndexAny(rest, "/?#"); at >= 0 {
+			host, tail = rest[:at], rest[at:]
+		}
+		if at := strings.LastIndexByte(host, '@'); ok && at >= 0 {
+			out[i] = before + "://" + host[at+1:] + tail
+		}
+	}
+	return out
 }
 
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }

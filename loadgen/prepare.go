@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"os"
@@ -28,6 +29,9 @@ import (
 // contactTimeout is how long the first contact with the cluster, and each of its administrative requests, may take.
 const contactTimeout = 10 * time.Second
 
+// settleTimeout is how long new topics may take to have leaders and all their replicas in sync.
+const settleTimeout = 2 * time.Second
+
 // dropTimeout is how long the deletion of the run's topics may take: the result stands by then, and a target that is
 // frozen at the end of its run must not hold up the next.
 const dropTimeout = 3 * time.Second
@@ -47,9 +51,17 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	r.topics = topicsOf(r.spec, r.prefix)
 	if r.spec.Driver != workload.DriverNull {
-		r.cluster = raw.NewCluster(r.o.Bootstrap, "tidemark-load", driver.Access{})
+		if r.o.Security != nil {
+			r.access = r.o.Security.Access()
+		}
+		r.cluster = raw.NewCluster(r.o.Bootstrap, clientID, r.access)
 		if err := r.prepareTopics(ctx); err != nil {
 			return err
+		}
+		if r.metrics != nil {
+			if err := r.metrics.check(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	r.keys = workload.NewKeySpace(r.spec.Keys)
@@ -128,7 +140,11 @@ func (r *run) prepareTopics(ctx context.Context) error {
 	}
 	view, err := r.look(ctx, names)
 	if err != nil {
-		return failure(fmt.Errorf("reach the cluster: %w", err))
+		hint := ""
+		if r.o.Security == nil && errors.Is(err, io.ErrUnexpectedEOF) {
+			hint = " (a listener with TLS or SASL wants --command-config client.properties)"
+		}
+		return failure(fmt.Errorf("reach the cluster: %w%s", err, hint))
 	}
 	if !r.o.Yes {
 		for id, addr := range view.Brokers {
@@ -157,11 +173,55 @@ func (r *run) prepareTopics(ctx context.Context) error {
 	if err := r.createTopics(ctx, missing); err != nil {
 		return err
 	}
-	if r.view, err = r.look(ctx, names); err != nil {
-		return failure(fmt.Errorf("read the topics back: %w", err))
+	r.view = view
+	if !r.o.CheckOnly { // which only asked whether the missing ones could be made
+		missing = nil
+		if r.view, err = r.lookSettled(ctx, names); err != nil {
+			return failure(fmt.Errorf("read the topics back: %w", err))
+		}
 	}
 	r.readTopicSettings(ctx)
+	if err := r.contact(ctx, missing); err != nil {
+		return err
+	}
+	if r.o.CheckOnly {
+		return errChecked
+	}
 	return nil
+}
+
+// lookSettled looks until topics that were just made are known and have their replicas, for a while: brokers learn of
+// them one after another. Whoever needs leaders waits for them by himself.
+func (r *run) lookSettled(ctx context.Context, names []string) (*raw.View, error) {
+	until := time.Now().Add(settleTimeout)
+	for {
+		v, err := r.look(ctx, names)
+		if err != nil || len(r.made) == 0 || time.Now().After(until) || settled(v, names) {
+			return v, err
+		}
+		t := time.NewTimer(10 * time.Millisecond)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return v, nil
+		}
+	}
+}
+
+func settled(v *raw.View, names []string) bool {
+	for _, name := range names {
+		t := v.Topics[name]
+		if t == nil || t.Err != kafka.None || len(t.Partitions) == 0 {
+			return false
+		}
+		for _, p := range t.Partitions {
+			if p.Leader < 0 || p.ISR < p.Replicas {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (r *run) look(ctx context.Context, names []string) (*raw.View, error) {
@@ -175,7 +235,7 @@ func (r *run) createTopics(ctx context.Context, names []string) error {
 		return nil
 	}
 	req := kmsg.NewPtrCreateTopicsRequest()
-	req.TimeoutMillis = int32(contactTimeout.Milliseconds())
+	req.TimeoutMillis, req.ValidateOnly = int32(contactTimeout.Milliseconds()), r.o.CheckOnly
 	for _, name := range names {
 		t := kmsg.NewCreateTopicsRequestTopic()
 		t.Topic, t.NumPartitions, t.ReplicationFactor = name, int32(r.spec.Partitions), int16(r.spec.Replication)
@@ -196,6 +256,9 @@ func (r *run) createTopics(ctx context.Context, names []string) error {
 	var problem error
 	for _, t := range kresp.(*kmsg.CreateTopicsResponse).Topics {
 		code := kafka.ErrorCode(t.ErrorCode)
+		if code == kafka.None && r.o.CheckOnly {
+			continue
+		}
 		if code == kafka.None {
 			r.made = append(r.made, t.Topic)
 			continue
@@ -285,7 +348,7 @@ func (r *run) config() (driver.Config, error) {
 	}
 	acks := map[string]int16{workload.AcksNone: 0, workload.AcksLeader: 1, workload.AcksAll: -1}[s.Acks]
 	return driver.Config{
-		Bootstrap: r.o.Bootstrap, ClientID: "tidemark-load", Topics: r.topics, Logger: r.o.Logger,
+		Access: r.access, Bootstrap: r.o.Bootstrap, ClientID: clientID, Topics: r.topics, Logger: r.o.Logger,
 		Acks: acks, Idempotence: s.Idempotence, InFlight: s.InFlight, Linger: s.Linger.D(), BatchBytes: int(s.BatchSize),
 		MaxRequestBytes: int(s.RequestMax), Codec: codec, CodecLevel: s.CompressionLevel, PayloadPool: s.PayloadPool, BufferBytes: int64(s.Buffer), BufferRecords: records,
 		DeliveryTimeout: s.DeliveryTimeout.D(), RequestTimeout: s.RequestTimeout.D(), RetryBackoff: s.RetryBackoff.D(), Retries: s.Retries,

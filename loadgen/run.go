@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark/tidemark/loadgen/driver"
 	"github.com/tidemark/tidemark/loadgen/driver/raw"
 	"github.com/tidemark/tidemark/loadgen/result"
+	"github.com/tidemark/tidemark/loadgen/security"
 	"github.com/tidemark/tidemark/loadgen/verify"
 	"github.com/tidemark/tidemark/loadgen/workload"
 )
@@ -35,6 +36,12 @@ type Options struct {
 	Lines     io.Writer // nil, or where kafka-perf's lines go
 	Logger    *slog.Logger
 	Profile   Profiling // of the generator and the target, around the window
+
+	Security  *security.Client // nil: PLAINTEXT
+	Notes     io.Writer        // the lines of the first contact and warnings; nil for none
+	CheckOnly bool             // make first contact, print it, and send nothing
+	FailIf    []Condition      // each of them makes the run fail where it holds
+	Metrics   TargetMetrics    // pages from which the target's cost is read
 }
 
 // run is one run's life: prepare, ready, warm up, measure, drain, verify.
@@ -83,6 +90,9 @@ type run struct {
 	dead      string
 	res       *result.Result
 	profiler  *profiler // nil: no profiles
+	access    driver.Access
+	met       *result.Contact
+	metrics   *targetReader // nil: no pages of the target
 }
 
 // Run does one run and returns what it measured. The result is nil only where nothing was measured; an error beside a
@@ -96,8 +106,19 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 	if len(o.Profile.Kinds) > 0 {
 		r.profiler = &profiler{o: o.Profile}
 	}
+	if len(o.Metrics.URLs) > 0 {
+		r.metrics = newTargetReader(o.Metrics)
+	}
 	if o.Logger == nil {
 		r.o.Logger = slog.New(slog.DiscardHandler)
+	}
+	for i := range o.FailIf {
+		if err := o.FailIf[i].suits(&o); err != nil {
+			return nil, usage(fmt.Errorf("fail-if: %w", err))
+		}
+	}
+	if o.CheckOnly {
+		o.Out = ""
 	}
 	out, err := openOut(o.Out)
 	if err != nil {
@@ -109,6 +130,9 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 	defer r.dropTopics()
 	defer r.closeClients()
 	if err := r.prepare(bound); err != nil {
+		if errors.Is(err, errChecked) {
+			return nil, nil
+		}
 		return nil, err
 	}
 	if err := r.ready(bound); err != nil {
@@ -117,10 +141,14 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 	r.measure(bound)
 	r.drain(ctx)
 	r.conclude()
+	conditions := r.conditionsError()
 	if err := out.write(r); err != nil {
 		return r.res, failure(err)
 	}
-	return r.res, r.verdictError()
+	if err := r.verdictError(); err != nil {
+		return r.res, err
+	}
+	return r.res, conditions
 }
 
 var errMaxDuration = errors.New("max-duration is over")
@@ -230,10 +258,16 @@ func (r *run) measure(ctx context.Context) {
 		r.profiler.begin(r.spec.Window.D() + profileLead)
 	}
 	r.waitUntil(measuring, r.window.start)
+	if r.metrics != nil {
+		r.metrics.take(0)
+	}
 	r.use[0] = sampleUsage()
 	r.takeStats() // what came before the window
 	r.waitUntil(measuring, r.planned)
 	r.end("window")
+	if r.metrics != nil {
+		r.metrics.take(1)
+	}
 	r.use[1] = sampleUsage()
 	r.stats, r.fetched = r.takeStats()
 	done := make(chan struct{})

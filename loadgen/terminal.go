@@ -16,7 +16,9 @@ func nanosNow() int64 { return clock.Nanos() }
 
 // printResult writes the final lines: what was asked, the four ends, the clocks (ack, delivery and pacer each first in
 // their rows), what the batches were, what an ack meant, and where the result is.
-func printResult(w io.Writer, res *result.Result, out string) {
+func printResult(to io.Writer, res *result.Result, out string) {
+	w := &strings.Builder{}
+	defer func() { _, _ = io.WriteString(to, visible(w.String())) }()
 	s := &res.Asked
 	_, _ = fmt.Fprintf(w, "%s\n%s\n", headline(res), endsLine(res))
 	if len(res.Clocks) > 0 {
@@ -51,6 +53,19 @@ func printResult(w io.Writer, res *result.Result, out string) {
 	}
 	for _, v := range res.Verdicts {
 		_, _ = fmt.Fprintf(w, "%s: %s\n", v.Kind, v.Reason)
+	}
+	if cost := costLine(res); cost != "" {
+		_, _ = fmt.Fprintf(w, "broker cost   %s\n", cost)
+	}
+	for _, c := range res.Conditions {
+		text := c.Outcome
+		if c.Measured != "" {
+			text += ": it was " + c.Measured
+		}
+		if c.Reason != "" {
+			text += ": " + c.Reason
+		}
+		_, _ = fmt.Fprintf(w, "fail-if       %s   %s\n", c.Condition, text)
 	}
 	if p := res.Profiles; p != nil {
 		for _, n := range p.Notes {

@@ -95,15 +95,21 @@ type Result struct {
 	Host      Host    `json:"host"`
 	Generator Process `json:"generator"`
 	// Target is filled by the bench, or by the generator where it was told the target's process; nil: not measured.
-	Target   *Process  `json:"target,omitempty"`
-	Cores    []Core    `json:"cores,omitempty"`
-	Memory   *Memory   `json:"memory,omitempty"`
-	Ceilings []Ceiling `json:"ceilings,omitempty"`
+	Target *Process `json:"target,omitempty"`
+	// TargetNotes say why parts of the target's cost, or all of it, were not measured.
+	TargetNotes []string  `json:"targetNotes,omitempty"`
+	Cores       []Core    `json:"cores,omitempty"`
+	Memory      *Memory   `json:"memory,omitempty"`
+	Ceilings    []Ceiling `json:"ceilings,omitempty"`
 	// Events are marks on the time axis: faults, rebalances, reconnections, first errors.
 	Events []Event `json:"events,omitempty"`
 	// Profiles is absent where none were asked for.
 	Profiles *Profiles `json:"profiles,omitempty"`
-	Files    []File    `json:"files"`
+	// Contact is absent where nothing was asked (the driver null).
+	Contact *Contact `json:"contact,omitempty"`
+	// Conditions are those of --fail-if.
+	Conditions []Condition `json:"conditions,omitempty"`
+	Files      []File      `json:"files"`
 }
 
 // Run says who ran what, when.

@@ -54,12 +54,19 @@ func New(cfg driver.Config) (*Driver, error) {
 // common are the settings of every client.
 func (d *Driver) common(clientID string) []kgo.Opt {
 	c := &d.cfg
-	return []kgo.Opt{
+	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.Bootstrap...), kgo.ClientID(clientID), kgo.DisableClientMetrics(),
 		kgo.RetryBackoffFn(func(int) time.Duration { return c.RetryBackoff }), kgo.RequestRetries(c.Retries),
 		kgo.RequestTimeoutOverhead(max(c.RequestTimeout, 100*time.Millisecond)), kgo.DialTimeout(10 * time.Second),
 		kgo.MetadataMinAge(metadataMinAge), kgo.MetadataMaxAge(5 * time.Minute), kgo.BrokerMaxReadBytes(math.MaxInt32 / 2),
 	}
+	if c.Dial != nil {
+		opts = append(opts, kgo.Dialer(c.Dial))
+	}
+	if c.SASL != nil {
+		opts = append(opts, kgo.SASL(c.SASL))
+	}
+	return opts
 }
 
 // producing are a producer's settings.
