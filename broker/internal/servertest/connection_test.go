@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"net"
 	"testing"
@@ -164,28 +163,4 @@ func TestASlowReaderGetsItsAnswersWhole(t *testing.T) {
 			t.Fatalf("%d bytes without the value", len(p.RecordBatches))
 		}
 	}
-}
-
-func FuzzAnyBytesLeaveTheBrokerAlive(f *testing.F) {
-	n := startNode(f, f.TempDir())
-	n.topic("t", 1)
-	f.Add(frame(1, produceRequest(9, 1, "t", kafka.TopicID{}, map[int32][]byte{0: batch(f, 2, []byte("x"))})))
-	f.Add(frame(1, fetchRequest(12, "t", kafka.TopicID{}, map[int32]int64{0: 0})))
-	f.Add(frame(1, kmsg.NewPtrApiVersionsRequest()))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := net.Dial("tcp", n.addr)
-		if err != nil {
-			t.Skip()
-		}
-		defer func() { _ = c.Close() }()
-		_, _ = c.Write(b)
-		_ = c.(*net.TCPConn).CloseWrite()
-		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
-		if _, err := io.Copy(io.Discard, c); err != nil {
-			var timeout net.Error
-			if errors.As(err, &timeout) && timeout.Timeout() {
-				t.Fatal("the broker neither answers nor closes")
-			}
-		}
-	})
 }
