@@ -16,12 +16,12 @@ type pacer struct {
 	source   *source
 	producer driver.Producer
 	book     *book
-	schedule *workload.Schedule // nil in a closed loop
-	begin    int64              // nanoseconds; the schedule counts from here
-	intended int64              // records intended inside the window, so far
-	seconds  []int64            // intended, by second of the window
-	owed     int64              // lateness that waiting in the driver has caused and no pause has made up yet
-	due      atomic.Int64       // when the next record that has not been handed to the driver is intended; 0 before the first
+	schedule *workload.Schedule  // nil in a closed loop
+	begin    int64               // nanoseconds; the schedule counts from here
+	intended int64               // records intended inside the window, so far
+	seconds  []int64             // intended, by second of the window
+	owed     int64               // lateness that waiting in the driver has caused and no pause has made up yet
+	due      atomic.Int64        // when the next record that has not been handed to the driver is intended; 0 before the first
 	times    [chunkRecords]int64 // scratch: when the chunk's records are intended
 	err      error
 }

@@ -102,6 +102,7 @@ func (s *source) fill(intended []int64) int {
 		for i := done; i < done+n; i++ {
 			r := &rs[i]
 			r.Seq, r.IntendedNanos, r.Topic, r.Partition, r.Key, r.Value = s.seq, intended[i], topic, partition, nil, pieces[i]
+			r.Lasting, r.ValueSum = true, sums[i]
 			s.seq++
 			if s.verifying {
 				at := (from + i) * verify.EnvelopeBytes
@@ -134,7 +135,8 @@ func (s *source) next(intended int64) int {
 		verify.SealHead(head, verify.Envelope{Run: s.run, Producer: s.producer, Sequence: s.seq}, key, sum, size)
 	}
 	topic, partition := s.part.Next(key, size)
-	s.records = append(s.records, driver.Record{Seq: s.seq, IntendedNanos: intended, Topic: topic, Partition: partition, Key: key, Head: head, Value: body})
+	s.records = append(s.records, driver.Record{Seq: s.seq, IntendedNanos: intended, Topic: topic, Partition: partition, Key: key, Head: head, Value: body,
+		Lasting: payload <= maxPiece, ValueSum: sum})
 	s.seq++
 	s.minBytes, s.maxBytes = min(s.minBytes, size), max(s.maxBytes, size)
 	s.sumBytes += int64(size)

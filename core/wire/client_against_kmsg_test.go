@@ -29,14 +29,15 @@ func body(t *testing.T, frame []byte, key, version int16, flexible bool) []byte 
 
 func TestProduceRequestsReadAsKmsgReadsThem(t *testing.T) {
 	id := kafka.TopicID{1, 2, 3}
+	batches := [][]byte{[]byte("first batch"), bytes.Repeat([]byte("x"), 300), []byte("third")}
 	for v := int16(3); v <= 13; v++ {
 		p := ClientProduce{Acks: -1, TimeoutMS: 1500, Topics: []ClientProduceTopic{
-			{Name: "a", ID: id, Partitions: []ClientProducePartition{{0, []byte("first batch")}, {7, bytes.Repeat([]byte("x"), 300)}}},
-			{Name: "b", ID: kafka.TopicID{9}, Partitions: []ClientProducePartition{{1, []byte("third")}}}}}
+			{Name: "a", ID: id, Partitions: []ClientProducePartition{{0, len(batches[0])}, {7, len(batches[1])}}},
+			{Name: "b", ID: kafka.TopicID{9}, Partitions: []ClientProducePartition{{1, len(batches[2])}}}}}
 		head, cuts := AppendClientProduce(nil, ClientHeader{Version: v, CorrelationID: 7, ClientID: "me"}, &p, nil)
 		var frame []byte
 		at := 0
-		for i, r := range [][]byte{p.Topics[0].Partitions[0].Records, p.Topics[0].Partitions[1].Records, p.Topics[1].Partitions[0].Records} {
+		for i, r := range batches {
 			frame = append(append(frame, head[at:cuts[i]]...), r...)
 			at = cuts[i]
 		}
@@ -52,7 +53,7 @@ func TestProduceRequestsReadAsKmsgReadsThem(t *testing.T) {
 		if v < 13 && req.Topics[0].Topic != "a" || v >= 13 && kafka.TopicID(req.Topics[0].TopicID) != id {
 			t.Errorf("v%d: topic %+v", v, req.Topics[0])
 		}
-		if q := req.Topics[0].Partitions[1]; q.Partition != 7 || !bytes.Equal(q.Records, p.Topics[0].Partitions[1].Records) {
+		if q := req.Topics[0].Partitions[1]; q.Partition != 7 || !bytes.Equal(q.Records, batches[1]) {
 			t.Errorf("v%d: %+v", v, q)
 		}
 		if q := req.Topics[1].Partitions[0]; q.Partition != 1 || string(q.Records) != "third" {

@@ -20,14 +20,15 @@ type ClientProduceTopic struct {
 	Partitions []ClientProducePartition
 }
 
-// ClientProducePartition is one partition of it. Records is one record batch; the encoder looks at its length alone.
+// ClientProducePartition is one partition of it. RecordBytes is the length of its record batch, which the encoder does
+// not see.
 type ClientProducePartition struct {
-	Index   kafka.Partition
-	Records []byte
+	Index       kafka.Partition
+	RecordBytes int
 }
 
 // AppendClientProduce appends the frame of a Produce request without its record batches, so that they need not be
-// copied: cuts gets, for each partition in order, the position in dst behind which its Records belong. The frame's
+// copied: cuts gets, for each partition in order, the position in dst behind which its batch belongs. The frame's
 // length counts them. dst should be empty or the positions are those of the whole dst.
 func AppendClientProduce(dst []byte, h ClientHeader, p *ClientProduce, cuts []int) ([]byte, []int) {
 	start, more := len(dst), 0
@@ -52,12 +53,12 @@ func AppendClientProduce(dst []byte, h ClientHeader, p *ClientProduce, cuts []in
 		for _, q := range t.Partitions {
 			dst = binary.BigEndian.AppendUint32(dst, uint32(q.Index))
 			if flexible {
-				dst = binary.AppendUvarint(dst, uint64(len(q.Records))+1)
+				dst = binary.AppendUvarint(dst, uint64(q.RecordBytes)+1)
 			} else {
-				dst = binary.BigEndian.AppendUint32(dst, uint32(len(q.Records)))
+				dst = binary.BigEndian.AppendUint32(dst, uint32(q.RecordBytes))
 			}
 			cuts = append(cuts, len(dst))
-			more += len(q.Records)
+			more += q.RecordBytes
 			if flexible {
 				dst = append(dst, 0)
 			}

@@ -49,6 +49,10 @@ type Record struct {
 	Key           []byte // nil for no key
 	Head          []byte // the value's first bytes; nil for none
 	Value         []byte // the value, or what follows Head: payloads need not be copied to put an envelope in front
+	// Lasting says that Value's bytes stay as they are as long as the producer lives, and that ValueSum is their CRC-32C:
+	// they may be sent from where they are.
+	Lasting  bool
+	ValueSum uint32
 }
 
 // Producer sends the records of one workload producer.

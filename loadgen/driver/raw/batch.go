@@ -22,6 +22,9 @@ const recordOverhead = 5 + 1 + 10 + 5 + 5 + 5 + 1
 //	buf  | 61 bytes for the header | record | record | ...
 //	wire = buf, or header | compressed records
 //
+// A large value that lasts is not copied at all, as long as nothing compresses the batch: buf holds what stands around it,
+// and it goes to the socket, and into the CRC, from where it is (see apart).
+//
 // While open it belongs to the producer's lock; between being put in a request and the request's end, to the request.
 type batch struct {
 	part     *part
@@ -30,9 +33,12 @@ type batch struct {
 	wire     []byte
 	packed   []byte // kept for wire when compressing
 	sealed   bool
-	due      bool // linger has passed
-	size     int64
-	limit    int // buf ends here
+	due      bool  // linger has passed
+	size     int64 // of memory, as buffer.memory counts it
+	limit    int   // what the batch holds at most
+	scatter  bool  // values may stay apart
+	apart    []apart
+	away     int // bytes of values that are apart
 	n        int32
 	bytes    int64 // keys and values
 	baseMS   int64
@@ -60,7 +66,14 @@ func (b *batch) reset(p *part, nanos, nowMS int64) {
 	b.n, b.baseMS, b.lastMS, b.started, b.seq, b.attempts = 0, nowMS, nowMS, nanos, -1, 0
 	b.seqs, b.intended = b.seqs[:0], b.intended[:0]
 	b.bytes, b.base, b.err = 0, -1, nil
+	b.apart, b.away = b.apart[:0], 0
 }
+
+// long is the batch's length so far, before compression.
+func (b *batch) long() int { return len(b.buf) + b.away }
+
+// wireBytes is the length of a sealed batch.
+func (b *batch) wireBytes() int { return len(b.wire) + b.away }
 
 // addRun frames records in place, up to most of them, for as long as they go to the first one's partition and fit, and
 // returns how many it took. It writes by index instead of appending, and what all of them share is worked out once: this
@@ -73,12 +86,12 @@ func (b *batch) addRun(rs []driver.Record, nowMS int64, most int) int {
 	topic, partition := rs[0].Topic, rs[0].Partition
 	delta := nowMS - b.baseMS
 	fixed := 3 + varintLen(delta) // attributes, delta, header count, and the length of an absent key
-	buf, at, number := b.buf[:b.limit], len(b.buf), int64(b.n)
+	buf, at, number, end := b.buf[:cap(b.buf)], len(b.buf), int64(b.n), b.limit-b.away
 	taken, bytes := 0, 0
 	for i := range rs {
 		r := &rs[i]
 		keyLen, valueLen := len(r.Key), len(r.Head)+len(r.Value)
-		if at+recordOverhead+keyLen+valueLen > len(buf) || r.Topic != topic || r.Partition != partition {
+		if at+recordOverhead+keyLen+valueLen > end || r.Topic != topic || r.Partition != partition {
 			break
 		}
 		body := fixed + varintLen(number) + varintLen(int64(valueLen)) + valueLen
@@ -103,7 +116,13 @@ func (b *batch) addRun(rs []driver.Record, nowMS int64, most int) int {
 		} else {
 			at += copy(buf[at:], r.Head)
 		}
-		at += copy(buf[at:], r.Value)
+		if b.scatter && r.Lasting && len(r.Value) >= apartBytes {
+			b.apart = append(b.apart, apart{at: at, value: r.Value, sum: r.ValueSum})
+			b.away += len(r.Value)
+			end -= len(r.Value)
+		} else {
+			at += copy(buf[at:], r.Value)
+		}
 		buf[at] = 0 // no headers
 		at++
 		number++
@@ -162,7 +181,7 @@ func putLongVarint(b []byte, at int, u uint64) int {
 
 // seal writes the header and the CRC, and compresses first where there is a codec. Sealing again only renews the
 // producer's identity.
-func (b *batch) seal(pool *payloadPool, codecs *compress.Codecs, codec compress.Codec, level int, id kafka.ProducerID, epoch kafka.ProducerEpoch) error {
+func (b *batch) seal(pool *payloadPool, codecs *compress.Codecs, codec compress.Codec, level int, j *joins, id kafka.ProducerID, epoch kafka.ProducerEpoch) error {
 	if !b.sealed {
 		b.wire = b.buf
 		if codec != compress.None {
@@ -174,7 +193,7 @@ func (b *batch) seal(pool *payloadPool, codecs *compress.Codecs, codec compress.
 		}
 		h := b.wire
 		binary.BigEndian.PutUint64(h, 0)
-		binary.BigEndian.PutUint32(h[8:], uint32(len(h)-12))
+		binary.BigEndian.PutUint32(h[8:], uint32(b.wireBytes()-12))
 		binary.BigEndian.PutUint32(h[12:], 0xffffffff) // partition leader epoch: the leader's to fill
 		h[16] = 2
 		binary.BigEndian.PutUint16(h[21:], uint16(codec))
@@ -191,7 +210,11 @@ func (b *batch) seal(pool *payloadPool, codecs *compress.Codecs, codec compress.
 	} else {
 		record.Batch(b.wire).SetProducer(id, epoch, b.seq)
 	}
-	record.Batch(b.wire).SealCRC()
+	if len(b.apart) == 0 {
+		record.Batch(b.wire).SealCRC()
+	} else {
+		binary.BigEndian.PutUint32(b.wire[crcAt:], b.joinedCRC(j))
+	}
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark/tidemark/core/buf"
 	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/loadgen/driver"
 )
@@ -44,6 +45,7 @@ type conn struct {
 	nc       net.Conn
 	rc       syscall.RawConn // nil where nc is no plain TCP connection
 	w        writing
+	vector   buf.Vector // of whoever writes
 	addr     string
 	clientID string
 	versions map[int16][2]int16 // API key: min, max
@@ -232,7 +234,7 @@ func (c *conn) writeSome(fd uintptr) bool {
 		w.full = 0
 	}
 	for len(w.bufs) > 0 {
-		n, err := unix.Writev(int(fd), w.bufs[:min(len(w.bufs), maxPieces)])
+		n, err := c.vector.Write(int(fd), w.bufs[:min(len(w.bufs), maxPieces)])
 		switch err {
 		case nil:
 		case unix.EINTR:

@@ -4,8 +4,9 @@
 // would. Its consumer fetches assigned partitions or joins a classic group. It knows neither TLS nor SASL, and no
 // transactions.
 //
-// What makes it cheap: records are framed once, straight into the batch that the socket takes; one lock for each call
-// of Produce; one callback for each batch; nothing allocated in the steady state.
+// What makes it cheap: records are framed once, straight into the batch that the socket takes; large values that last
+// (driver.Record.Lasting) are sent from where they are, and their own CRC-32C is joined to the batch's; one lock for
+// each call of Produce; one callback for each batch; nothing allocated in the steady state.
 //
 // Goroutines: for each connection a reader and a writer; for the driver one that wakes lingering batches on a thread
 // with precise timers, one that ticks (reconnection, timeouts) and one that refreshes metadata. Close stops them.
@@ -38,6 +39,7 @@ type Driver struct {
 	cluster        *Cluster
 	codecs         *compress.Codecs
 	pool           *payloadPool
+	joins          joins
 	topicIDs       []kafka.TopicID
 	produceVersion int16
 	fetchVersion   int16

@@ -29,7 +29,7 @@ func (p *Producer) ended(r *produceRequest, nanos int64, err error, throttleNano
 		cause := p.d.cause(b, err)
 		switch {
 		case cause == nil:
-			p.mu.stats.Batch(int64(b.n), int64(len(b.buf)), int64(len(b.wire)))
+			p.mu.stats.Batch(int64(b.n), int64(b.long()), int64(b.wireBytes()))
 			b.err = nil
 			r.done = append(r.done, b)
 		case p.retriesLocked(b, cause, now):

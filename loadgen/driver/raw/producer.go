@@ -188,14 +188,14 @@ func (p *Producer) appendLocked(pt *part, rs []driver.Record, now, nowMS int64) 
 		return nil, false
 	}
 	b := pt.open
-	if b != nil && len(b.buf)+need > b.limit {
+	if b != nil && b.long()+need > b.limit {
 		pt.open = nil
 		pt.queue.push(b)
 		p.readyLocked(pt)
-		if p.d.cfg.Codec == compress.None && !p.d.cfg.Idempotence {
+		if p.d.cfg.Codec == compress.None && !p.d.cfg.Idempotence && b.away < b.limit/2 {
 			// Its bytes are in the core's cache now; when its turn comes to be sent they may be megabytes away, and the
 			// CRC then takes as long as the copy.
-			_ = b.seal(nil, nil, compress.None, 0, -1, -1)
+			_ = b.seal(nil, nil, compress.None, 0, &p.d.joins, -1, -1)
 		}
 		b, nd = nil, pt.node
 	}
@@ -230,7 +230,7 @@ func (p *Producer) newBatchLocked(need int, pt *part, now, nowMS int64) *batch {
 		b = &batch{buf: make([]byte, record.HeaderBytes, size)}
 	}
 	b.reset(pt, now, nowMS)
-	b.size, b.limit = int64(size), size
+	b.size, b.limit, b.scatter = int64(size), size, scatters(&p.d.cfg)
 	p.mu.used += b.size
 	p.mu.order++
 	b.order = p.mu.order

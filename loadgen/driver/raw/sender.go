@@ -60,7 +60,7 @@ func (p *Producer) gatherLocked(nd *node) *produceRequest {
 			pt.ready = false // an answer, linger or the tick makes it ready again
 			continue
 		}
-		if r != nil && size+len(b.buf) > p.d.cfg.MaxRequestBytes {
+		if r != nil && size+b.long() > p.d.cfg.MaxRequestBytes {
 			nd.ready.push(pt)
 			break
 		}
@@ -68,7 +68,7 @@ func (p *Producer) gatherLocked(nd *node) *produceRequest {
 			r = p.newRequestLocked(nd)
 		}
 		p.takeLocked(pt, b)
-		size += len(b.buf)
+		size += b.long()
 		r.batches = append(r.batches, b)
 		if pt.next(p.d.cfg.Linger == 0 || p.mu.flushing) != nil {
 			nd.ready.push(pt)
@@ -174,11 +174,11 @@ func (r *produceRequest) seal(c *conn, id int32) net.Buffers {
 	r.version, _ = c.version(0, 3, r.p.d.produceVersion)
 	total := 0
 	for _, b := range r.batches {
-		if err := b.seal(r.p.d.pool, r.p.d.codecs, cfg.Codec, cfg.CodecLevel, r.pid, r.epoch); err != nil {
+		if err := b.seal(r.p.d.pool, r.p.d.codecs, cfg.Codec, cfg.CodecLevel, &r.p.d.joins, r.pid, r.epoch); err != nil {
 			b.err = err
 			b.wire = b.wire[:0]
 		}
-		total += len(b.wire)
+		total += b.wireBytes()
 	}
 	r.message()
 	r.msg.Acks, r.msg.TimeoutMS = cfg.Acks, int32(cfg.RequestTimeout.Milliseconds())
@@ -190,7 +190,7 @@ func (r *produceRequest) seal(c *conn, id int32) net.Buffers {
 	r.pieces = r.pieces[:0]
 	at := 0
 	for i, cut := range r.cuts {
-		r.pieces = append(r.pieces, r.head[at:cut], r.batches[i].wire)
+		r.pieces = r.batches[i].appendPieces(append(r.pieces, r.head[at:cut]))
 		at = cut
 	}
 	if at < len(r.head) {
@@ -207,8 +207,8 @@ func (r *produceRequest) gathered() net.Buffers {
 	for i := len(r.cuts) - 1; i >= 0; i-- {
 		to -= copy(r.head[to-(end-r.cuts[i]):], r.head[r.cuts[i]:end])
 		end = r.cuts[i]
-		w := r.batches[i].wire
-		to -= copy(r.head[to-len(w):], w)
+		w := r.batches[i].wireBytes()
+		to -= r.batches[i].copyTo(r.head[to-w : to])
 	}
 	r.pieces = append(r.pieces[:0], r.head)
 	return r.pieces
@@ -219,7 +219,7 @@ func (r *produceRequest) message() {
 	slices.SortStableFunc(r.batches, func(a, b *batch) int { return int(a.part.topic) - int(b.part.topic) })
 	r.msg.Topics, r.parts = r.msg.Topics[:0], r.parts[:0]
 	for _, b := range r.batches {
-		r.parts = append(r.parts, wire.ClientProducePartition{Index: b.part.index, Records: b.wire})
+		r.parts = append(r.parts, wire.ClientProducePartition{Index: b.part.index, RecordBytes: b.wireBytes()})
 	}
 	for from := 0; from < len(r.batches); {
 		t, end := r.batches[from].part.topic, from
