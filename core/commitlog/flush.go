@@ -71,6 +71,9 @@ func (l *Log) settle(old *segment) error {
 			return err
 		}
 	}
+	if old.end <= l.RecoveryPoint() {
+		return nil // a later segment's turn has come first and covered this one
+	}
 	_, err := l.checkpoint(end)
 	return err
 }

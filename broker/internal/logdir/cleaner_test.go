@@ -157,7 +157,7 @@ func (f *folderTest) clean() {
 	for _, r := range f.dirs.dirs {
 		r.cleanDue(f.now)
 		r.cleaner.running.Wait()
-		r.doWork()
+		r.doWork(time.Hour)
 	}
 }
 

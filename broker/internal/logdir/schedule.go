@@ -165,12 +165,12 @@ func (r *dir) schedule() {
 	for {
 		select {
 		case <-r.stop:
-			r.doWork()
+			r.doWork(math.MaxInt64)
 			return
 		case <-r.wake:
 		case <-tick.C:
 		}
-		r.doWork()
+		r.doWork(workTimeLimit)
 		if r.offline.Load() {
 			continue
 		}
@@ -206,14 +206,26 @@ func (e *every) due(now int64) bool {
 	return true
 }
 
-// doWork runs what the append path left. A failed flush is a failed disk. What comes meanwhile waits for the next turn, which
-// it has asked for: logs that roll faster than their segments are flushed must not keep retention and the rest waiting.
-func (r *dir) doWork() {
+// workTimeLimit bounds how long one turn of the schedule runs what the append path left: logs that roll faster than their
+// segments are flushed must not keep retention and the rest waiting. The rest of the work waits for the next turn.
+const workTimeLimit = 200 * time.Millisecond
+
+// doWork runs what the append path left, for as long as limit allows. A failed flush is a failed disk. The newest comes
+// first: what makes a segment durable does so for those of its log before it, whose turn then costs nothing.
+func (r *dir) doWork(limit time.Duration) {
 	r.mu.Lock()
 	list := r.mu.work
 	r.mu.work = nil
 	r.mu.Unlock()
-	for _, w := range list {
+	for began := time.Now(); len(list) > 0; list = list[:len(list)-1] {
+		if time.Since(began) > limit {
+			r.mu.Lock()
+			r.mu.work = append(list, r.mu.work...)
+			r.mu.Unlock()
+			r.poke()
+			return
+		}
+		w := list[len(list)-1]
 		if r.offline.Load() {
 			continue
 		}
@@ -403,7 +415,7 @@ func (r *dir) close() error {
 		// One could not be recovered: without the clean mark the next start tries all again.
 		return r.checkpoint()
 	}
-	r.doWork()
+	r.doWork(math.MaxInt64)
 	r.writeCleaned()
 	if err := errors.Join(r.checkpoint(), r.writeFile(manifestFile, appendManifest(nil, list))); err != nil {
 		return err
