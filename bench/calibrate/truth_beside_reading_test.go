@@ -20,6 +20,11 @@ func TestMain(m *testing.M) {
 }
 
 func load(args []string) int {
+	if members := os.Getenv("JOIN_GROUP"); members != "" {
+		if err := os.WriteFile(members, []byte("0"), 0o644); err != nil {
+			return 5
+		}
+	}
 	cmd := loadgen.Commands()[0]
 	cmd.SetArgs(args)
 	code := loadgen.ExitCode(cmd.Execute())
