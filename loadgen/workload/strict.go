@@ -203,6 +203,9 @@ func (d *decoder) structure(n ast.Node, v reflect.Value, path string, depth int)
 				known = append(known, k)
 			}
 			slices.Sort(known)
+			if inner := misplaced(pair.Value, known); inner != "" {
+				return d.fail(pair.Key, join(path, key), "unknown field %q: %s in it stands one level higher, beside the others", key, inner)
+			}
 			return d.fail(pair.Key, join(path, key), "unknown field %q%s", key, didYouMean(key, known))
 		}
 		if err := d.entry(pair, field, join(path, key), depth); err != nil {
@@ -210,6 +213,17 @@ func (d *decoder) structure(n ast.Node, v reflect.Value, path string, depth int)
 		}
 	}
 	return nil
+}
+
+// misplaced is the first known field among those of a value that is fields itself.
+func misplaced(n ast.Node, known []string) string {
+	values, _ := pairs(n)
+	for _, pair := range values {
+		if key := pair.Key.GetToken().Value; slices.Contains(known, key) {
+			return key
+		}
+	}
+	return ""
 }
 
 func (d *decoder) entry(pair *ast.MappingValueNode, v reflect.Value, path string, depth int) error {
@@ -301,7 +315,7 @@ func (d *decoder) leaf(n ast.Node, v reflect.Value, path string) error {
 		v.SetBool(b.Value)
 		return nil
 	}
-	if _, quoted := n.(*ast.StringNode); quoted {
+	if kind := n.GetToken().Type; kind == token.SingleQuoteType || kind == token.DoubleQuoteType {
 		return d.fail(n, path, "must be a number, not %q", text)
 	}
 	if err := setNumber(v, text); err != nil {

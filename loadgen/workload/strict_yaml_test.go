@@ -13,9 +13,9 @@ func TestBadFilesAreRefusedWithPlaceAndNearestName(t *testing.T) {
 		{"unknown field", "acks: all\n  \nlingr: 5ms\n", `w.yaml:3:1: unknown field "lingr" (did you mean "linger"?)`},
 		{"unknown far field", "acks: all\nqqqqqqqqqq: 1\n", `w.yaml:2:1: unknown field "qqqqqqqqqq"`},
 		{"fraction in int", "partitions: 5.5\n", `w.yaml:1:13: partitions: must be a whole number, not "5.5"`},
-		{"text in int", "partitions: six\n", `w.yaml:1:13: partitions: must be a number, not "six"`},
+		{"text in int", "partitions: six\n", `w.yaml:1:13: partitions: must be a whole number, not "six"`},
 		{"quoted number", "partitions: \"6\"\n", `w.yaml:1:13: partitions: must be a number, not "6"`},
-		{"out of range", "producers: 99999999999999999999\n", `w.yaml:1:12: producers: must be a`},
+		{"out of range", "producers: 99999999999999999999\n", `w.yaml:1:12: producers: 99999999999999999999 is out of range`},
 		{"second document", "acks: all\n---\nacks: 1\n", `w.yaml:2:1: a second document`},
 		{"empty", "", `w.yaml: the file is empty`},
 		{"only comments", "# nothing\n", `w.yaml: the file is empty`},
@@ -38,6 +38,16 @@ func TestBadFilesAreRefusedWithPlaceAndNearestName(t *testing.T) {
 		{"broken bracket", "keys: zipf(1.1\n", `the brackets do not match`},
 		{"sizes reversed", "record-size: uniform(2KiB, 1KiB)\n", `the first must not be larger`},
 		{"infinite rate", "rate: .inf\n", `rate: must be a number`},
+		{"unit of a rate", "rate: 5ms\n", `w.yaml:1:7: rate: must be a number, not "5ms"`},
+		{"unit of a count", "partitions: 6KiB\n", `w.yaml:1:13: partitions: must be a whole number, not "6KiB"`},
+		{"size beyond all", "batch-size: 99999999999GiB\n", `batch-size: size "99999999999GiB" is out of range`},
+		{"time beyond all", "linger: 99999999999h\n", `linger: "99999999999h" is not a length of time`},
+		{"unknown unit", "record-size: 5 elephants\n", `record-size: `},
+		{"misplaced", "acks: 1\nproducer:\n  linger: 5ms\n", `w.yaml:2:1: unknown field "producer": linger in it stands one level higher, beside the others`},
+		{"of a suite", "matrix:\n  acks: [1, all]\n", `w.yaml:1:1: unknown field "matrix": acks in it stands one level higher`},
+		{"inside a scalar", "linger:\n  ms: 5\n", `w.yaml:2:5: linger: must be one value, not fields`},
+		{"markup as a field", "<script>: 1\n", `w.yaml:1:1: unknown field "<script>"`},
+		{"escape sequence as a field", "\"\\e[2Jacks\": 1\n", `unknown field "\x1b[2Jacks"`},
 		{"bad indentation", "acks: 1\n   linger: 5ms\n bad", `w.yaml:`},
 		{"alias of nothing", "acks: *nowhere\n", `w.yaml:1:`},
 		{"bool", "idempotence: yes please\n", `idempotence: must be true or false`},
@@ -73,6 +83,22 @@ func TestContradictionsAreRefusedWhereTheyStand(t *testing.T) {
 		{"never without topic", "create: never\n", `which topics?`},
 		{"topic with blank", "topic: a b\n", `no name for a topic`},
 		{"topic that escapes", "topic: ../../etc\n", `no name for a topic`},
+		{"alone at the root", "topic: ..\n", `no name for a topic`},
+		{"prefix that escapes", "prefix: ../x\n", `w.yaml:1:1: prefix: "../x" is no name for a topic`},
+		{"prefix with markup", "prefix: <b>x</b>\n", `no name for a topic`},
+		{"payload that escapes", "payload-file: ../../etc/shadow\n", `w.yaml:1:1: payload-file: "../../etc/shadow" leaves the folder in which the command runs`},
+		{"payload elsewhere", "payload-file: /etc/shadow\n", `payload-file: "/etc/shadow" leaves the folder`},
+		{"misplaced below", "topic-configs:\n  retention.ms: 1000\n  linger: 5ms\n", `w.yaml:3:3: topic-configs.linger: linger is a setting of the workload`},
+		{"kgo's in flight", "driver: kgo\nin-flight: 1\nidempotence: true\n", `w.yaml:2:1: in-flight: with idempotence driver kgo always has 5 in flight`},
+		{"null reads nothing", "driver: \"null\"\ngroups: [1]\n", `w.yaml:2:1: groups: the driver null sends nothing`},
+		{"null alone reads nothing", "driver: \"null\"\nconsumers: 1\n", `consumers: the driver null sends nothing`},
+		{"request", "record-size: 2MiB\n", `w.yaml:1:1: record-size: 2MiB does not fit into a request of at most 1MiB`},
+		{"no byte", "max-bytes: 1B\n", `max-bytes: 1B is less than one record of 1KiB`},
+		{"sums that overflow", "window: 2562047h\ndrain: 2562047h\n", `w.yaml:1:1: window: 2562047h is longer than 720h`},
+		{"a crowd", "groups: [10000, 10000]\n", `groups: 20000 consumers are more than 10000`},
+		{"an ocean of partitions", "topics: 10000\npartitions: 100000\n", `are more than 1000000 together`},
+		{"fetches", "fetch-min: 100MiB\n", `fetch-min: 100MiB is more than fetch-max 50MiB`},
+		{"delivery", "linger: 30s\ndelivery-timeout: 1s\n", `delivery-timeout: 1s is shorter than linger 30s`},
 		{"too long", "window: 10m\n", `max-duration: 10m is shorter than`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -238,4 +264,10 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("changed:\n%s\nto\n%s", s.Marshal(), again.Marshal())
 		}
 	})
+}
+
+func TestARateMayBeWrittenWithAnExponent(t *testing.T) {
+	if s, err := Parse("w.yaml", []byte("rate: 1e6\n")); err != nil || s.Rate != 1e6 {
+		t.Errorf("%v", err)
+	}
 }

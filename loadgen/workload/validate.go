@@ -3,6 +3,8 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -12,6 +14,13 @@ const EnvelopeBytes = 24
 
 // maxTopicName is Kafka's bound; prefixed names leave room for a number.
 const maxTopicName = 249
+
+// Bounds that keep sums of settings, and what a run holds in memory, within reason.
+const (
+	maxTime       = 720 * 60 * 60 * second // 30 days
+	maxConsumers  = 10000
+	maxPartitions = 1_000_000
+)
 
 // words are the settings that take one of a few words.
 var words = map[string][]string{
@@ -97,6 +106,7 @@ func (c *checker) producing() {
 	if s.Idempotence {
 		c.need(s.Acks == AcksAll, "idempotence", "needs acks all, not %s", s.Acks)
 		c.need(s.InFlight <= 5, "in-flight", "at most 5 with idempotence (Kafka's bound), not %d", s.InFlight)
+		c.need(s.Driver != DriverKgo || s.InFlight >= 5, "in-flight", "with idempotence driver kgo always has 5 in flight, not %d: say 5, or driver raw", s.InFlight)
 	}
 	c.need(s.BatchSize >= 1 && s.BatchSize <= 1<<30, "batch-size", "must be 1B to 1GiB, not %s", s.BatchSize)
 	c.need(s.RequestMax >= 1<<10 && s.RequestMax <= 1<<30, "request-max", "must be 1KiB to 1GiB, not %s", s.RequestMax)
@@ -129,6 +139,14 @@ func (c *checker) topics() {
 	s := c.spec
 	c.between("topics", s.Topics, 1, 10000)
 	c.between("partitions", s.Partitions, 1, 100000)
+	c.need(s.Topics*s.Partitions <= maxPartitions, "partitions", "%d topics of %d partitions are more than %d together", s.Topics, s.Partitions, maxPartitions)
+	for _, name := range slices.Sorted(maps.Keys(s.TopicConfigs)) {
+		field := "topic-configs." + name
+		if _, ok := c.spec.places[field]; !ok {
+			field = "topic-configs"
+		}
+		c.need(!slices.Contains(Fields(), name), field, "%s is a setting of the workload and no property of a topic: it stands beside topic-configs, not in it", name)
+	}
 	c.between("replication", s.Replication, 1, 100)
 	for _, name := range []string{s.Topic, s.Prefix} {
 		field := "topic"
@@ -161,6 +179,11 @@ func (c *checker) records() {
 		c.add("keys", "%s", strings.TrimPrefix(err.Error(), "keys "))
 	}
 	c.need(s.RecordSize.Max <= 1<<30, "record-size", "must be at most 1GiB")
+	c.need(Bytes(s.RecordSize.Max) <= s.RequestMax || s.Producers == 0, "record-size", "%s does not fit into a request of at most %s (request-max)", s.RecordSize, s.RequestMax)
+	c.need(s.MaxBytes == 0 || s.MaxBytes >= Bytes(s.RecordSize.Min), "max-bytes", "%s is less than one record of %s", s.MaxBytes, s.RecordSize)
+	if place, ok := s.places["payload-file"]; ok && place != (Place{}) && s.PayloadFile != "" {
+		c.need(filepath.IsLocal(s.PayloadFile), "payload-file", "%q leaves the folder in which the command runs: copy the file there, or say --payload-file to mean it", s.PayloadFile)
+	}
 	if s.Verifying() {
 		c.need(s.RecordSize.Min >= EnvelopeBytes, "record-size",
 			"%s: verification needs at least %d bytes in each value (record-size, or verify: off)", s.RecordSize, EnvelopeBytes)
@@ -177,6 +200,15 @@ func (c *checker) consuming() {
 	s := c.spec
 	c.between("consumers", s.Consumers, 0, 10000)
 	c.need(len(s.Groups) <= 1000, "groups", "at most 1000 groups, not %d", len(s.Groups))
+	all := s.Consumers
+	for _, size := range s.Groups {
+		all += min(max(size, 0), maxConsumers+1)
+	}
+	c.need(all <= maxConsumers, "groups", "%d consumers are more than %d", all, maxConsumers)
+	if s.Driver == DriverNull {
+		c.need(len(s.Groups) == 0, "groups", "the driver null sends nothing that a group could read")
+		c.need(s.Consumers == 0, "consumers", "the driver null sends nothing that a consumer could read")
+	}
 	for _, size := range s.Groups {
 		if size < 1 || size > 10000 {
 			c.add("groups", "a group has 1 to 10000 members, not %d", size)
@@ -194,6 +226,17 @@ func (c *checker) consuming() {
 
 func (c *checker) times() {
 	s := c.spec
+	for _, t := range []struct {
+		name string
+		d    Duration
+	}{{"warm-up", s.WarmUp}, {"window", s.Window}, {"drain", s.Drain}, {"max-duration", s.MaxDuration}, {"request-timeout", s.RequestTimeout},
+		{"delivery-timeout", s.DeliveryTimeout}, {"retry-backoff", s.RetryBackoff}, {"session-timeout", s.SessionTimeout},
+		{"commit-interval", s.CommitInterval}, {"fetch-max-wait", s.FetchMaxWait}, {"slo", s.SLO}} {
+		if t.d > maxTime {
+			c.add(t.name, "%s is longer than %s", t.d, maxTime)
+			return
+		}
+	}
 	c.need(s.Window > 0, "window", "must be above 0")
 	c.need(s.MaxDuration > 0, "max-duration", "must be above 0: a run always has a bound")
 	c.need(s.MaxDuration == 0 || s.WarmUp+s.Window+s.Drain <= s.MaxDuration, "max-duration",
