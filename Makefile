@@ -11,7 +11,7 @@ ROUNDS ?= 50
 # The race detector needs a C compiler; without one the tests run all the same and say so.
 CC_FOUND := $(shell command -v $${CC:-cc} 2>/dev/null)
 
-.PHONY: help build bench test race lint fmt interop versus fuzz soak crash stress-new clean
+.PHONY: help build bench test race lint fmt interop versus fuzz soak crash lies method stress-new clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -50,6 +50,12 @@ interop: build ## clients of other languages and Apache Kafka's own tools agains
 
 fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz $(FUZZTIME)
+
+lies: ## breaks the measuring on purpose, twelve ways, and shows the test that catches each (scripts/lies)
+	scripts/lies
+
+method: ## METHOD 9's tests in their long forms: 1 s of 60 frozen, a freeze of 65 s
+	TIDEMARK_METHOD=long $(GO) test -count=1 -timeout 0 -run 'TestAFreezeShifts|TestAStallOfOver' -v ./loadgen
 
 crash: build ## ROUNDS of kill -9 under acks=all traffic: nothing acknowledged may be lost
 	TIDEMARK_CRASH_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 0 -run 'TestKill' -v ./broker/e2e
