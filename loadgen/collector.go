@@ -20,6 +20,13 @@ type collector struct {
 	dropped int64
 	live    progressView
 	lastCPU int64
+	closing backlog // at the window's end
+}
+
+// backlog is how many records were outstanding at one moment.
+type backlog struct {
+	at          int64 // nanoseconds, 0: never
+	outstanding int64
 }
 
 // collected is one interval of the logs.
@@ -79,8 +86,8 @@ func (c *collector) take(now int64) {
 	c.seconds = append(c.seconds, s)
 }
 
-// outstanding is how many records have been intended and have not ended. What a late pacer has not offered yet is not in
-// accepted; it is estimated by the rate from where that pacer stands in its schedule, not from the run's begin: a Poisson
+// outstanding is how many records have been intended and have not ended. What the driver has not taken of a chunk that it
+// was offered is not in accepted, nor is what a late pacer has not offered yet; that is estimated by the rate from where that pacer stands in its schedule, not from the run's begin: a Poisson
 // schedule strays from its rate by hundreds of records, and looked like a queue that grows.
 func (c *collector) outstanding(now int64) int64 {
 	var accepted, ended int64
@@ -89,6 +96,9 @@ func (c *collector) outstanding(now int64) int64 {
 		accepted += b.mu.ends.allAccepted
 		ended += b.mu.ends.allEnded
 		b.mu.Unlock()
+	}
+	for _, p := range c.r.pacers {
+		accepted += p.offered.Load()
 	}
 	late := 0.0
 	if rate := c.r.spec.Rate / float64(max(1, len(c.r.pacers))); rate > 0 {
@@ -129,6 +139,12 @@ func (c *collector) lag() int64 {
 		}
 	}
 	return sum
+}
+
+// windowEnds keeps what was outstanding when the window ended: the last interval's end lies behind the drain.
+func (c *collector) windowEnds() {
+	now := clock.Nanos()
+	c.closing = backlog{at: now, outstanding: c.outstanding(now)}
 }
 
 // finish takes what came after the window.

@@ -318,16 +318,22 @@ func batches(s *driver.Stats, secs float64) result.Batches {
 	return b
 }
 
-// backlogSlope is the least-squares growth of the outstanding records, per second of the window.
+// backlogSlope is the least-squares growth of the outstanding records, per second of the window. What was outstanding
+// after the window says nothing about it: the drain has made it less.
 func (r *run) backlogSlope() float64 {
 	var n, sx, sy, sxx, sxy float64
-	for i := range r.collector.seconds {
-		c := &r.collector.seconds[i]
-		if c.end > r.window.end.Load()+5e8 {
-			continue
-		}
-		x, y := float64(c.end-r.window.start)/1e9, float64(c.outstanding)
+	enter := func(at, outstanding int64) {
+		x, y := float64(at-r.window.start)/1e9, float64(outstanding)
 		n, sx, sy, sxx, sxy = n+1, sx+x, sy+y, sxx+x*x, sxy+x*y
+	}
+	closing := r.collector.closing
+	for i := range r.collector.seconds {
+		if c := &r.collector.seconds[i]; c.end < closing.at {
+			enter(c.end, c.outstanding)
+		}
+	}
+	if closing.at > r.window.start {
+		enter(closing.at, closing.outstanding)
 	}
 	if d := n*sxx - sx*sx; n >= 3 && d > 0 {
 		return (n*sxy - sx*sy) / d

@@ -272,7 +272,8 @@ func (r *run) ready(ctx context.Context) error {
 			}
 			next = time.Now().Add(200 * time.Millisecond)
 			if why := r.gone(one, &refused); why != "" {
-				return failure(fmt.Errorf("the target died before anything was measured: %s", why))
+				r.dead = why
+				return failure(fmt.Errorf("the target died: %s", why))
 			}
 		}
 		what, err := r.waiting(from)
@@ -321,6 +322,31 @@ func (r *run) gone(ctx context.Context, refused *int) string {
 		return ""
 	}
 	return why
+}
+
+// diedEarly reports whether the run could not begin because nobody listens any more; the run then ends with a result that
+// says so, like one whose target dies later.
+func (r *run) diedEarly(ctx context.Context) bool {
+	if r.dead == "" && r.cluster != nil && ctx.Err() == nil {
+		if why, all := refusesAll(ctx, r.addresses()); all {
+			r.dead = why
+		}
+	}
+	if r.dead == "" {
+		return false
+	}
+	r.dead += ", before anything was measured"
+	now := clock.Nanos()
+	r.begin, r.planned, r.window.start = now, now, now
+	r.window.end.Store(now)
+	r.use[0] = sampleUsage()
+	r.use[1] = r.use[0]
+	r.collector = newCollector(r)
+	r.end("target")
+	for _, b := range r.books {
+		b.close()
+	}
+	return true
 }
 
 // probe sends one record to each partition.

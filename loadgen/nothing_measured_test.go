@@ -75,8 +75,43 @@ func TestATargetThatDiesWhileConsumersJoinIsNoticed(t *testing.T) {
 		}
 		_ = to.Close()
 	}()
-	_, err := Run(t.Context(), Options{Spec: s, Bootstrap: []string{to.Addr()}})
-	if err == nil || ExitCode(err) != 5 || !strings.Contains(err.Error(), "died before anything was measured") {
-		t.Fatalf("exit %d, %v", ExitCode(err), err)
+	out := t.TempDir()
+	res, err := Run(t.Context(), Options{Spec: s, Bootstrap: []string{to.Addr()}, Out: out})
+	if err == nil || ExitCode(err) != 4 || res == nil || res.Valid || !strings.Contains(err.Error(), "before anything was measured") {
+		t.Fatalf("exit %d, %v, %+v", ExitCode(err), err, res)
+	}
+	kept, err := result.Read(out)
+	if err != nil || kept.Valid || kept.Countable() || !kept.Has(result.Invalid) || kept.Window.Seconds() != 0 || kept.Ends.Intended != 0 {
+		t.Errorf("kept %+v, %v", kept, err)
+	}
+	var text bytes.Buffer
+	printResult(&text, res, out)
+	if !strings.Contains(text.String(), "the target died") {
+		t.Error(text.String())
+	}
+}
+
+// TestTheBacklogIsTheWindows: what the drain has worked off does not make a growing backlog look level, and a chunk that
+// the driver does not take is part of it.
+func TestTheBacklogIsTheWindows(t *testing.T) {
+	r := &run{spec: latency(100)}
+	r.window.start = 1_000_000_000
+	r.window.end.Store(4_000_000_000)
+	c := &collector{r: r, closing: backlog{at: 4_000_100_000, outstanding: 300}}
+	for i := range int64(2) {
+		c.seconds = append(c.seconds, collected{start: (i + 1) * 1e9, end: (i + 2) * 1e9, outstanding: 100 * (i + 1)})
+	}
+	c.seconds = append(c.seconds, collected{start: 3e9, end: 4_100_000_000, outstanding: 0}) // after a short drain
+	r.collector = c
+	if slope := r.backlogSlope(); slope < 99 || slope > 101 {
+		t.Errorf("%v records/s, want 100", slope)
+	}
+	b := &book{window: &r.window}
+	b.mu.ends.allAccepted, b.mu.ends.allEnded = 10, 4
+	p := &pacer{r: r}
+	p.offered.Store(64)
+	r.books, r.pacers = []*book{b}, []*pacer{p}
+	if n := c.outstanding(0); n != 70 {
+		t.Errorf("%d outstanding, want 6 in the driver and 64 offered to it", n)
 	}
 }

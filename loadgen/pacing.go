@@ -21,6 +21,7 @@ type pacer struct {
 	intended int64               // records intended inside the window, so far
 	seconds  []int64             // intended, by second of the window
 	owed     int64               // lateness that waiting in the driver has caused and no pause has made up yet
+	offered  atomic.Int64        // records that the driver has been offered and has not taken
 	due      atomic.Int64        // when the next record that has not been handed to the driver is intended; 0 before the first
 	times    [chunkRecords]int64 // scratch: when the chunk's records are intended
 	err      error
@@ -91,6 +92,7 @@ func (p *pacer) rest(next int64) {
 // offer hands the chunk over; false when the run has ended before the driver took it all.
 func (p *pacer) offer() bool {
 	for rs := p.source.records; len(rs) > 0; {
+		p.offered.Store(int64(len(rs)))
 		h := handover{offered: clock.Nanos(), owed: p.owed}
 		n, waited, err := p.producer.Produce(rs)
 		h.accepted, h.waited = clock.Nanos(), int64(waited)
@@ -99,6 +101,7 @@ func (p *pacer) offer() bool {
 		}
 		if n > 0 {
 			p.book.accepted(rs[:n], h)
+			p.offered.Store(int64(len(rs) - n))
 		}
 		if err != nil {
 			p.err = err

@@ -93,6 +93,7 @@ type run struct {
 	access    driver.Access
 	met       *result.Contact
 	metrics   *targetReader // nil: no pages of the target
+	throttled time.Duration // of the client that was throttled longest
 }
 
 // Run does one run and returns what it measured. The result is nil only where nothing was measured; an error beside a
@@ -136,9 +137,12 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 		return nil, err
 	}
 	if err := r.ready(bound); err != nil {
-		return nil, err
+		if !r.diedEarly(ctx) {
+			return nil, err
+		}
+	} else {
+		r.measure(bound)
 	}
-	r.measure(bound)
 	r.drain(ctx)
 	r.conclude()
 	conditions := r.conditionsError()
@@ -264,6 +268,7 @@ func (r *run) measure(ctx context.Context) {
 	r.use[0] = sampleUsage()
 	r.takeStats() // what came before the window
 	r.waitUntil(measuring, r.planned)
+	r.collector.windowEnds()
 	r.end("window")
 	if r.metrics != nil {
 		r.metrics.take(1)
@@ -291,14 +296,17 @@ func (r *run) waitUntil(ctx context.Context, nanos int64) {
 }
 
 func (r *run) takeStats() (produced, fetched driver.Stats) {
+	r.throttled = 0
 	for _, p := range r.pacers {
 		s := p.producer.TakeStats()
 		produced.Add(&s)
+		r.throttled = max(r.throttled, time.Duration(s.ThrottleNanos))
 	}
 	for _, rd := range r.readers {
 		s := rd.consumer.TakeStats()
 		rd.stats = s
 		fetched.Add(&s)
+		r.throttled = max(r.throttled, time.Duration(s.ThrottleNanos))
 	}
 	return produced, fetched
 }
