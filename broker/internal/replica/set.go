@@ -304,7 +304,11 @@ func Settings(t *config.Topic, b *config.Broker) *partition.Config {
 			MinCleanableRatio:    t.MinCleanableDirtyRatio,
 		},
 	}
-	if codec, err := compress.ParseCodec(t.CompressionType); err == nil {
+	name := t.CompressionType
+	if name == "uncompressed" { // Kafka's word for none; "producer" is no codec
+		name = compress.None.String()
+	}
+	if codec, err := compress.ParseCodec(name); err == nil {
 		c.Codec = int8(codec)
 		switch codec {
 		case compress.Gzip:
