@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"strings"
 )
 
 // TopicError is a topic's setting that is wrong: Kafka's INVALID_CONFIG in words.
@@ -58,11 +59,7 @@ func ValidateTopic(over map[string]string) error {
 	for name, text := range over {
 		d := TopicDefinition(name)
 		if d == nil {
-			near := ""
-			if n := nearest(name, topicNames()); n != "" {
-				near = fmt.Sprintf(" (did you mean %q?)", n)
-			}
-			return &TopicError{name, "unknown topic config name" + near}
+			return &TopicError{name, unknownTopicSetting(name)}
 		}
 		if err := d.check(text); err != nil {
 			return &TopicError{name, "invalid value: " + err.Error()}
@@ -72,6 +69,23 @@ func ValidateTopic(over map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// removedTopicSettings are names that Kafka knew before 4.0, and what to do without them.
+var removedTopicSettings = map[string]string{
+	"message.format.version":              "records are always stored in the newest format; leave it out",
+	"message.downconversion.enable":       "no client that needs it is served any more; leave it out",
+	"message.timestamp.difference.max.ms": "use message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+}
+
+func unknownTopicSetting(name string) string {
+	if advice, ok := removedTopicSettings[name]; ok {
+		return "unknown topic config name: removed in Kafka 4.0; " + advice
+	}
+	if n := nearest(strings.ToLower(name), topicNames()); n != "" {
+		return fmt.Sprintf("unknown topic config name (did you mean %q?)", n)
+	}
+	return "unknown topic config name"
 }
 
 func topicNames() []string {

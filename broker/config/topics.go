@@ -78,6 +78,6 @@ var topicTable = []Definition{
 		Doc: "Age at which a log file is closed even if it is not full."},
 	{Name: "tidemark.fsync", Type: String, Default: "kafka", Valid: "[kafka, batch]", Dynamic: true, Synonyms: []string{"tidemark.fsync"},
 		Doc: "What an acknowledgement means for the disk: kafka (page cache, and flush.messages, flush.ms) or batch (flushed; records are shown to nobody before)."},
-	{Name: "unclean.leader.election.enable", Type: Boolean, Default: "false", Dynamic: true, Synonyms: []string{"unclean.leader.election.enable"},
+	{Name: "unclean.leader.election.enable", Type: Boolean, Default: "false", Dynamic: true, Unused: "it matters between brokers only, and this broker is a cluster of its own", Synonyms: []string{"unclean.leader.election.enable"},
 		Doc: "Whether a replica that is not in sync may lead when no other is left; records can be lost."},
 }
