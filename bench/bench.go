@@ -14,9 +14,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidemark/tidemark/loadgen/workload"
 
 	"github.com/tidemark/tidemark/bench/versus"
 )
@@ -56,10 +59,30 @@ func Commands() []*cobra.Command {
 		Short: "Run a matrix of workloads, read, compare and gate results",
 		Example: `  tidemark bench run quick
   tidemark bench plan quick
-  tidemark bench compare run-20261129-221500 run-20261130-101500`,
+  tidemark bench compare run-20261129-221500 run-20261130-101500
+  tidemark bench verify results/quick`,
+		Args: cobra.ArbitraryArgs,
 	}
-	bench.AddCommand(runCommand(), planCommand(), reportCommand(), compareCommand(), gateCommand(), profileCommand(), versus.Command(func() string { return versions().String() }))
+	bench.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return failWith(exitUsage, unknownCommand(cmd, args[0])) // a mistyped gate must not end with 0
+	}
+	bench.AddCommand(runCommand(), planCommand(), reportCommand(), compareCommand(), gateCommand(), profileCommand(), verifyCommand(), exportCommand(), schemaCommand(), versus.Command(func() string { return versions().String() }))
 	return []*cobra.Command{usageErrors(bench), usageErrors(hostCommand()), usageErrors(profilesCommand())}
+}
+
+func unknownCommand(parent *cobra.Command, name string) error {
+	var known []string
+	for _, c := range parent.Commands() {
+		known = append(known, c.Name())
+	}
+	hint := ""
+	if near := workload.Nearest(name, known); near != "" {
+		hint = fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return fmt.Errorf("%s has no command %q%s: it has %s", parent.CommandPath(), name, hint, strings.Join(known, ", "))
 }
 
 // signalContext ends at SIGINT and SIGTERM; a second signal has its usual effect, and the children die with us.

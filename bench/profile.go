@@ -18,20 +18,24 @@ import (
 	"github.com/tidemark/tidemark/profiles"
 )
 
-const profileExample = `  tidemark bench profile run-20261129-221500
+const profileExample = `  tidemark bench profile results/main results/branch
+  tidemark bench profile run-20261129-221500
   tidemark bench profile run-20261129-221500 linger=5ms --top 5
   tidemark bench profile run-20261129-221500 baseline --kind heap`
 
 func profileCommand() *cobra.Command {
 	kind, top := string(profiles.CPU), 15
 	cmd := &cobra.Command{
-		Use:   "profile DIR [CELL]",
-		Short: "Print what the target and the generator spent their time on in a cell",
-		Long: `CELL is a cell's name or number, the baseline where it is left out. CPU profiles are those of the cell's repeats,
+		Use:   "profile DIR [DIR2] [CELL]",
+		Short: "Print what the target and the generator spent their time on in a cell, or what grew from one run to another",
+		Long: `With two folders it shows what grew from the first to the second, each divided by the records that its own runs had
+acknowledged; under 1,000 samples on a side of a CPU profile no difference is shown (exit 3).
+
+CELL is a cell's name or number, the baseline where it is left out. CPU profiles are those of the cell's repeats,
 merged; heap, mutex and block are those of its one profiled repeat. The files stand in DIR/cells/*/*/profiles/, for
 go tool pprof.`,
 		Example: profileExample,
-		Args:    cobra.RangeArgs(1, 2),
+		Args:    cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k, err := profiles.ParseKind(kind)
 			if err != nil {
@@ -41,6 +45,14 @@ go tool pprof.`,
 			if err != nil {
 				return failWith(exitUsage, err)
 			}
+			var second *store.Data
+			if len(args) > 1 {
+				if second, err = store.Load(args[1]); err == nil {
+					args = args[1:]
+				} else if len(args) > 2 || !errors.Is(err, store.ErrNoRun) {
+					return failWith(exitUsage, err)
+				}
+			}
 			name := "baseline"
 			if len(args) > 1 {
 				name = args[1]
@@ -48,6 +60,13 @@ go tool pprof.`,
 			c, err := cellCalled(d, name)
 			if err != nil {
 				return failWith(exitUsage, err)
+			}
+			if second != nil {
+				other, err := cellCalled(second, c.Name)
+				if err != nil {
+					return failWith(exitUsage, err)
+				}
+				return printGrowth(cmd.OutOrStdout(), d, second, c, other, k, top)
 			}
 			return printProfiles(cmd.OutOrStdout(), d, c, k, top)
 		},
@@ -81,8 +100,8 @@ func cellCalled(d *store.Data, name string) (*store.Cell, error) {
 // processes whose profiles a run keeps, and how they are called.
 var processes = []struct{ file, name string }{{"broker", "target"}, {"load", "generator"}}
 
-// printProfiles prints the top functions of both processes in a cell.
-func printProfiles(w io.Writer, d *store.Data, c *store.Cell, k profiles.Kind, top int) error {
+// profileOf merges a process's profiles over a cell's runs; records is what those runs had acknowledged, together.
+func profileOf(d *store.Data, c *store.Cell, process string, k profiles.Kind) (merged *profile.Profile, n int, records int64, err error) {
 	runs := d.RunsOf(c.Number)
 	if !profiles.Light([]profiles.Kind{k}) {
 		runs = nil
@@ -92,13 +111,23 @@ func printProfiles(w io.Writer, d *store.Data, c *store.Cell, k profiles.Kind, t
 			}
 		}
 	}
+	var files []string
+	for _, r := range runs {
+		file := filepath.Join(r.Dir, "profiles", profiles.Name(process, k))
+		if _, err := os.Stat(file); err == nil && r.Result != nil {
+			records += r.Result.Ends.Acked + r.Result.Ends.HandedToSocket
+		}
+		files = append(files, file)
+	}
+	merged, n, err = mergeFiles(files)
+	return merged, n, records, err
+}
+
+// printProfiles prints the top functions of both processes in a cell.
+func printProfiles(w io.Writer, d *store.Data, c *store.Cell, k profiles.Kind, top int) error {
 	found := false
 	for _, p := range processes {
-		var files []string
-		for _, r := range runs {
-			files = append(files, filepath.Join(r.Dir, "profiles", profiles.Name(p.file, k)))
-		}
-		merged, n, err := mergeFiles(files)
+		merged, n, _, err := profileOf(d, c, p.file, k)
 		if err != nil {
 			return failWith(exitFailure, err)
 		}
@@ -114,9 +143,48 @@ func printProfiles(w io.Writer, d *store.Data, c *store.Cell, k profiles.Kind, t
 		printTop(w, merged, top)
 	}
 	if !found {
-		return failWith(exitUsage, fmt.Errorf("cell %q of %s keeps no %s profile; tidemark bench plan SUITE tells which cells do", c.Name, d.Dir, k))
+		return noProfile(d, c, k)
 	}
 	return nil
+}
+
+func noProfile(d *store.Data, c *store.Cell, k profiles.Kind) error {
+	return failWith(exitUsage, fmt.Errorf("cell %q of %s keeps no %s profile; tidemark bench plan SUITE tells which cells do", c.Name, d.Dir, k))
+}
+
+// printGrowth prints what grew in a cell from one run to another, for each record.
+func printGrowth(w io.Writer, a, b *store.Data, cellA, cellB *store.Cell, k profiles.Kind, top int) error {
+	shown := false
+	var few error
+	for _, p := range processes {
+		before, nA, recordsA, errA := profileOf(a, cellA, p.file, k)
+		after, nB, recordsB, errB := profileOf(b, cellB, p.file, k)
+		if err := errors.Join(errA, errB); err != nil {
+			return failWith(exitFailure, err)
+		}
+		if nA == 0 || nB == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "%s  %s of the %s for each record, %s against %s merged\n", cellA.Name, k, p.name, plural(nB, "repeat"), plural(nA, "repeat"))
+		changes, err := profiles.Diff(before, after, float64(recordsA), float64(recordsB))
+		if errors.Is(err, profiles.ErrFewSamples) {
+			few = err
+			fmt.Fprintf(w, "  no difference is shown: %v\n", err)
+			continue
+		}
+		if err != nil {
+			return failWith(exitFailure, err)
+		}
+		shown = true
+		printChanges(w, before, after, float64(recordsA), float64(recordsB), changes, top)
+	}
+	switch {
+	case shown:
+		return nil
+	case few != nil:
+		return failWith(exitInconclusive, few)
+	}
+	return noProfile(a, cellA, k)
 }
 
 // mergeFiles reads the profiles that are there and merges them; n is how many.

@@ -16,6 +16,7 @@ import (
 	"github.com/google/pprof/profile"
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark/tidemark/loadgen/result"
 	"github.com/tidemark/tidemark/profiles"
 )
 
@@ -111,8 +112,8 @@ func diffCommand() *cobra.Command {
 		Use:   "diff A B",
 		Short: "Tell what grew from one profile to another, per unit of work",
 		Long: `A and B are pprof files, or folders of bench results (a repeat, a cell, a whole run), whose profiles of --process and
---kind are merged. --work-a and --work-b divide each side: records, or MB, by each side's own count. Under 1,000
-samples on a side of a CPU profile no difference is shown.
+--kind are merged. Each side is divided by the records that its runs had acknowledged, or by --work-a and --work-b: MB,
+requests, or records where the profiles are files. Under 1,000 samples on a side of a CPU profile no difference is shown.
 
 Exit codes: 0 shown, 2 usage, 3 too few samples to tell.`,
 		Args: cobra.ExactArgs(2),
@@ -134,13 +135,17 @@ func (f *diffFlags) run(w io.Writer, a, b string) error {
 	if err != nil {
 		return failWith(exitUsage, err)
 	}
-	before, err := f.side(a, kind)
+	before, recordsA, err := f.side(a, kind)
 	if err != nil {
 		return failWith(exitUsage, err)
 	}
-	after, err := f.side(b, kind)
+	after, recordsB, err := f.side(b, kind)
 	if err != nil {
 		return failWith(exitUsage, err)
+	}
+	if f.workA == 1 && f.workB == 1 && recordsA > 0 && recordsB > 0 {
+		f.workA, f.workB = float64(recordsA), float64(recordsB)
+		fmt.Fprintf(w, "for each of the %s and %s records that the runs had acknowledged\n", grouped(f.workA), grouped(f.workB))
 	}
 	changes, err := profiles.Diff(before, after, f.workA, f.workB)
 	switch {
@@ -149,21 +154,26 @@ func (f *diffFlags) run(w io.Writer, a, b string) error {
 	case err != nil:
 		return failWith(exitUsage, err)
 	}
+	printChanges(w, before, after, f.workA, f.workB, changes, f.top)
+	return nil
+}
+
+// printChanges prints what grew, each side divided by its own work.
+func printChanges(w io.Writer, before, after *profile.Profile, workA, workB float64, changes []profiles.Change, top int) {
 	_, unit := profiles.Value(before)
 	_, totalA := profiles.Top(before)
 	_, totalB := profiles.Top(after)
 	show := func(v float64) string { return amount(v, unit) }
-	if f.workA != 1 || f.workB != 1 {
+	if workA != 1 || workB != 1 {
 		show = func(v float64) string { return perWork(v, unit) }
 	}
-	perA, perB := float64(totalA)/f.workA, float64(totalB)/f.workB
+	perA, perB := float64(totalA)/workA, float64(totalB)/workB
 	fmt.Fprintf(w, "all  %s -> %s  %s\n", show(perA), show(perB), signed(show, perB-perA))
 	t := newTable("function", "", "A", "B", "change")
-	for _, c := range changes[:min(max(f.top, 0), len(changes))] {
+	for _, c := range changes[:min(max(top, 0), len(changes))] {
 		t.row("  "+shortName(c.Name), "", show(c.Before), show(c.After), signed(show, c.After-c.Before))
 	}
 	t.print(w)
-	return nil
 }
 
 func signed(show func(float64) string, v float64) string {
@@ -184,14 +194,16 @@ func perWork(v float64, unit string) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// side reads a file, or merges what lies below a folder.
-func (f *diffFlags) side(path string, kind profiles.Kind) (*profile.Profile, error) {
+// side reads a file, or merges what lies below a folder; records is what the runs that the profiles came from had
+// acknowledged, 0 where there is no result beside each of them.
+func (f *diffFlags) side(path string, kind profiles.Kind) (merged *profile.Profile, records int64, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if !info.IsDir() {
-		return readProfile(path)
+		merged, err = readProfile(path)
+		return merged, 0, err
 	}
 	name := profiles.Name(f.process, kind)
 	var files []string
@@ -202,11 +214,18 @@ func (f *diffFlags) side(path string, kind profiles.Kind) (*profile.Profile, err
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	merged, n, err := mergeFiles(files)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%s holds no %s", path, name)
 	}
-	return merged, err
+	for _, file := range files {
+		r, readErr := result.Read(filepath.Dir(filepath.Dir(file)))
+		if readErr != nil {
+			return merged, 0, err // a folder of profiles alone: nothing to divide by
+		}
+		records += r.Ends.Acked + r.Ends.HandedToSocket
+	}
+	return merged, records, err
 }

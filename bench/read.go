@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,40 +56,97 @@ func compareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare BASELINE CANDIDATE",
 		Short: "Compare two runs cell by cell",
-		Args:  cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			baseline, candidate, err := loadTwo(args)
-			if err != nil {
-				return err
-			}
-			comparisons, missing := gate.Compare(baseline, candidate, float64(limit), nil)
-			printComparisons(cmd.OutOrStdout(), candidate, baseline, comparisons)
-			printMissing(cmd.OutOrStdout(), missing)
-			return nil
-		},
-	}
-	cmd.Flags().Var(&limit, "max-regression", "how much worse is still \"no worse\"")
-	return cmd
-}
-
-func gateCommand() *cobra.Command {
-	limit := allowance(0.05)
-	cmd := &cobra.Command{
-		Use:   "gate BASELINE CANDIDATE",
-		Short: "Judge a run against another: exit 0 pass, 1 regression, 3 cannot tell",
-		Long: `Compares cost (CPU per GB, CPU per request) of the cells that the suite names as primary, or of all where it names
-none, and the verification of every run. Lost, repeated, reordered or damaged records are a regression.`,
+		Long: `Compares every metric of every cell that both folders have, by name. It judges nothing as a whole: that is what gate
+is for. Exit codes: 0 compared, 2 usage, 3 nothing to compare.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			baseline, candidate, err := loadTwo(args)
 			if err != nil {
 				return err
 			}
-			return judge(cmd.OutOrStdout(), baseline, candidate, float64(limit))
+			return compare(cmd.OutOrStdout(), baseline, candidate, float64(limit))
 		},
 	}
 	cmd.Flags().Var(&limit, "max-regression", "how much worse is still \"no worse\"")
 	return cmd
+}
+
+func compare(w io.Writer, baseline, candidate *store.Data, limit float64) error {
+	comparisons, missing := gate.Compare(baseline, candidate, limit, nil)
+	printComparisons(w, candidate, baseline, comparisons)
+	printMissing(w, missing)
+	stands, told := 0, 0
+	for _, c := range comparisons {
+		if !math.IsNaN(c.Judgement.Ratio.Value) {
+			told++
+		}
+		if v := c.Judgement.Verdict; c.Stands && (v == stats.Better || v == stats.Worse) {
+			stands++
+		}
+	}
+	if told == 0 {
+		fmt.Fprintln(w, "NOTHING COMPARED no cell of the same name has a metric on both sides")
+		return failWith(exitInconclusive, errors.New("compare: nothing compared"))
+	}
+	fmt.Fprintf(w, "%s compared; about %.1f would stand out at 95%% by chance alone. %d stand (a false discovery rate of 5%%, and none by one run alone)\n",
+		plural(told, "pair"), 0.05*float64(told), stands)
+	return nil
+}
+
+func gateCommand() *cobra.Command {
+	limit, release := allowance(0.05), ""
+	cmd := &cobra.Command{
+		Use:   "gate BASELINE CANDIDATE",
+		Short: "Judge a run against another: exit 0 pass, 1 regression, 3 cannot tell",
+		Long: `Compares cost (CPU per GB, CPU per request, read and write calls per record) of the cells that the suite names as
+primary, or of all where it names none, and the verification of every run. Lost, repeated, reordered or damaged records
+are a regression.
+
+A regression is a metric that is worse for certain, among all gated ones together (Holm, 5%), by at least the allowance,
+and not by one run alone. Anything that cannot be told, and a cell that one side lacks, is no pass. --release compares
+with the last release too, so that many small losses do not pass one by one.
+
+Ends with PASS (exit 0), FAIL (1), CANNOT TELL (3) or NOTHING COMPARED (3).`,
+		Example: "  tidemark bench gate results/main results/branch --release results/v1.0",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			baseline, candidate, err := loadTwo(args)
+			if err != nil {
+				return err
+			}
+			verdict := judge(cmd.OutOrStdout(), baseline, candidate, float64(limit))
+			if release == "" {
+				return verdict
+			}
+			last, err := store.Load(release)
+			if err != nil {
+				return failWith(exitUsage, err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "\nagainst the last release, %s\n", release)
+			return graver(verdict, judge(cmd.OutOrStdout(), last, candidate, float64(limit)))
+		},
+	}
+	cmd.Flags().Var(&limit, "max-regression", "how much worse is still \"no worse\"")
+	cmd.Flags().StringVar(&release, "release", "", "folder of the last release's run, to be compared with too")
+	return cmd
+}
+
+// graver is the error that says more against a candidate: a regression before what cannot be told before a pass.
+func graver(a, b error) error {
+	rank := func(err error) int {
+		var exit *exitError
+		switch {
+		case err == nil:
+			return 0
+		case errors.As(err, &exit) && exit.code == exitRegression:
+			return 2
+		}
+		return 1
+	}
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
 }
 
 func loadTwo(args []string) (baseline, candidate *store.Data, err error) {
@@ -97,51 +156,75 @@ func loadTwo(args []string) (baseline, candidate *store.Data, err error) {
 	return baseline, candidate, failWith(exitUsage, err)
 }
 
+// gatedCells names the cells of a plan that a gate looks at: the primary ones with what they are compared with, or all.
+func gatedCells(p *store.Plan) map[string]bool {
+	names := map[string]bool{}
+	for i := range p.Cells {
+		c := &p.Cells[i]
+		if len(p.Primary) == 0 || c.Role == store.Baseline || c.Role == store.Probe || slices.Contains(p.Primary, c.Name) {
+			names[c.Name] = true
+		}
+	}
+	return names
+}
+
 // judge prints a gate and returns its exit code as an error.
 func judge(w io.Writer, baseline, candidate *store.Data, limit float64) error {
 	all, missing := gate.Compare(baseline, candidate, limit, func(m store.Metric) bool { return m.Gated })
-	gated := all
-	if len(candidate.Plan.Primary) > 0 {
-		gated = nil
-		for _, c := range all {
-			if c.Primary || candidate.Cell(c.Cell).Role == store.Baseline || candidate.Cell(c.Cell).Role == store.Probe {
-				gated = append(gated, c)
-			}
-		}
-	}
-	printComparisons(w, candidate, baseline, gated)
-	printMissing(w, missing)
+	names := gatedCells(&candidate.Plan)
+	var gated []gate.Comparison
 	var judgements []stats.Judgement
 	metrics := map[string]bool{}
-	worse, unclear := 0, 0
-	for _, c := range gated {
-		judgements = append(judgements, c.Judgement)
-		metrics[c.Metric.Name] = true
-		switch c.Judgement.Verdict {
-		case stats.Worse:
-			worse++
-		case stats.CannotTell:
-			unclear++
+	for _, c := range all {
+		if names[candidate.Cell(c.Cell).Name] {
+			gated = append(gated, c)
+			judgements = append(judgements, c.Judgement)
+			metrics[c.Metric.Name] = true
 		}
 	}
-	outcome := stats.Gate(judgements)
+	for name := range gatedCells(&baseline.Plan) {
+		names[name] = true
+	}
+	each := stats.GateEach(judgements)
+	printGate(w, candidate, baseline, gated, each)
+	printMissing(w, missing)
+	worse, unclear := 0, 0
+	for _, o := range each {
+		worse += btoi(o == stats.Regression)
+		unclear += btoi(o == stats.Inconclusive)
+	}
+	lacking := 0
+	for _, name := range missing {
+		lacking += btoi(names[name])
+	}
 	if v := gate.Verification(candidate); v == stats.Regression {
 		fmt.Fprintln(w, "FAIL the candidate lost, repeated, reordered or damaged records, or holds invalid runs")
 		return failWith(exitRegression, errors.New("gate: data was lost or damaged"))
 	}
 	switch {
+	case worse > 0:
+		fmt.Fprintf(w, "FAIL %s worse, of %s in %s\n", plural(worse, "comparison"), plural(len(metrics), "metric"), plural(len(gated), "pair"))
+		return failWith(exitRegression, errors.New("gate: a regression was found"))
 	case len(gated) == 0:
 		fmt.Fprintln(w, "NOTHING COMPARED no cell of the same name has a gated metric on both sides")
 		return failWith(exitInconclusive, errors.New("gate: nothing compared"))
-	case outcome == stats.Regression:
-		fmt.Fprintf(w, "FAIL %s worse, of %s in %s\n", plural(worse, "comparison"), plural(len(metrics), "metric"), plural(len(gated), "pair"))
-		return failWith(exitRegression, errors.New("gate: a regression was found"))
-	case outcome == stats.Inconclusive:
-		fmt.Fprintf(w, "CANNOT TELL %d of %s\n", max(unclear, 1), plural(len(gated), "pair"))
+	case unclear+lacking > 0:
+		text := ""
+		if lacking > 0 {
+			text = ", and " + plural(lacking, "gated cell") + " on one side only"
+		}
+		fmt.Fprintf(w, "CANNOT TELL %d of %s%s\n", unclear, plural(len(gated), "pair"), text)
 		return failWith(exitInconclusive, errors.New("gate: cannot tell"))
 	}
 	fmt.Fprintf(w, "PASS compared %s in %s\n", plural(len(metrics), "metric"), plural(len(gated), "pair"))
 	return nil
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func printComparisons(w io.Writer, candidate, baseline *store.Data, comparisons []gate.Comparison) {
@@ -150,10 +233,40 @@ func printComparisons(w io.Writer, candidate, baseline *store.Data, comparisons 
 	}
 	t := newTable("cell", "metric", "baseline", "candidate", "ratio [95%]", "runs", "verdict")
 	for _, c := range comparisons {
-		old := stats.Mean(c.Metric.Values(baseline, c.Against), stats.Noise{})
-		fresh := stats.Mean(c.Metric.Values(candidate, c.Cell), stats.Noise{})
-		t.row(candidate.Cell(c.Cell).Name, c.Metric.Name+" "+c.Metric.Unit, figure(old.Value), figure(fresh.Value), ratio(c.Judgement.Ratio),
-			fmt.Sprintf("%d/%d", c.Judgement.Ratio.NBaseline, c.Judgement.Ratio.NCandidate), c.Judgement.Words())
+		t.row(append(compared(candidate, baseline, c), words(c.Judgement, c.Stands))...)
+	}
+	t.print(w)
+}
+
+// compared is a comparison in its cells: whose, what, both values, ratio, runs.
+func compared(candidate, baseline *store.Data, c gate.Comparison) []string {
+	old := stats.Mean(c.Metric.Values(baseline, c.Against), stats.Noise{})
+	fresh := stats.Mean(c.Metric.Values(candidate, c.Cell), stats.Noise{})
+	return []string{candidate.Cell(c.Cell).Name, c.Metric.Name + " " + c.Metric.Unit, figure(old.Value), figure(fresh.Value), ratio(c.Judgement.Ratio),
+		fmt.Sprintf("%d/%d", c.Judgement.Ratio.NBaseline, c.Judgement.Ratio.NCandidate)}
+}
+
+// words is a judgement's, and what keeps it from standing.
+func words(j stats.Judgement, stands bool) string {
+	switch {
+	case stands || j.Verdict != stats.Worse && j.Verdict != stats.Better:
+		return j.Words()
+	case j.Ratio.RestsOnOneRun():
+		return j.Words() + ", but by one run alone"
+	}
+	return j.Words() + ", but that may be chance"
+}
+
+// printGate prints one line for each gated metric.
+func printGate(w io.Writer, candidate, baseline *store.Data, gated []gate.Comparison, each []stats.Outcome) {
+	if len(gated) == 0 {
+		return
+	}
+	t := newTable("cell", "metric", "baseline", "candidate", "ratio [95%]", "runs", "allowed", "verdict")
+	for i, c := range gated {
+		v := c.Judgement.Verdict
+		stands := each[i] == stats.Regression || v == stats.Better
+		t.row(append(compared(candidate, baseline, c), fmt.Sprintf("%.3g%%", 100*c.Judgement.Allowance), words(c.Judgement, stands))...)
 	}
 	t.print(w)
 }

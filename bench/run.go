@@ -62,7 +62,10 @@ interrupted, or killed, goes on with --resume: what is there stays as it is.
 
 Every measured run keeps a CPU profile of the target (the embedded broker, or one whose suite names its admin address)
 and of the generator; one repeat more, marked and out of all statistics, keeps heap, mutex and block profiles.
-tidemark bench profile DIR reads them. --pyroscope pushes the same files to a server.`,
+tidemark bench profile DIR reads them. --pyroscope pushes the same files to a server.
+
+Exit codes: 0 done, report written, nothing lost; 2 usage; 4 data was lost or damaged, or a process died; 5 any other
+failure, a signal and a target that cannot be reached among them.`,
 		Example: "  tidemark bench run quick --out results/today\n  tidemark bench run --resume --out results/today",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -128,8 +131,8 @@ func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer
 	if errors.Is(err, context.Canceled) {
 		r.status.State = store.Interrupted
 		_ = r.writeStatus(nil)
-		return failWith(exitFailure, fmt.Errorf("interrupted after %d of %d runs; go on with: tidemark bench run --resume --out %s",
-			r.status.RunsDone, r.status.RunsPlanned, r.folder.Dir()))
+		return failWith(exitFailure, fmt.Errorf("interrupted after %d of %d runs; go on with: tidemark bench run --resume --out %s%s",
+			r.status.RunsDone, r.status.RunsPlanned, r.folder.Dir(), pushing(o.pyroscope)))
 	}
 	if err != nil {
 		r.status.State = store.Failed
@@ -143,6 +146,14 @@ func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer
 	return finish(r.folder.Dir(), out)
 }
 
+// pushing is the flag that a resumed run needs to go on pushing.
+func pushing(address string) string {
+	if address == "" {
+		return ""
+	}
+	return " --pyroscope " + address
+}
+
 // finish analyses a folder, writes its report and prints the summary, which ends with the report's path.
 func finish(dir string, out io.Writer) error {
 	d, err := store.Load(dir)
@@ -153,7 +164,7 @@ func finish(dir string, out io.Writer) error {
 		return failWith(exitFailure, err)
 	}
 	a := gate.Analyse(d)
-	if err := report.Write(d, a); err != nil {
+	if err := errors.Join(report.Write(d, a), store.Seal(dir)); err != nil {
 		return failWith(exitFailure, err)
 	}
 	printSummary(out, d, a)
@@ -199,6 +210,9 @@ func (r *runner) prepare(args []string) error {
 	r.plan.Versions = versions()
 	if err := r.consent(); err != nil {
 		return failWith(exitUsage, err)
+	}
+	if err := r.reach(); err != nil { // before there is a folder
+		return failWith(exitFailure, err)
 	}
 	if r.folder, err = store.Create(o.out); err != nil {
 		return failWith(exitUsage, err)
@@ -278,6 +292,26 @@ func (r *runner) consent() error {
 	return nil
 }
 
+// reachWait is how long a bootstrap server may take to accept a connection.
+const reachWait = 5 * time.Second
+
+// reach refuses a target of which no bootstrap server accepts a connection.
+func (r *runner) reach() error {
+	servers := r.suite.Target.Bootstrap
+	if servers == "" {
+		return nil
+	}
+	var last error
+	for _, addr := range strings.Split(servers, ",") {
+		c, err := net.DialTimeout("tcp", strings.TrimSpace(addr), reachWait)
+		if err == nil {
+			return c.Close()
+		}
+		last = err
+	}
+	return fmt.Errorf("no bootstrap server of %s can be reached: %w", servers, last)
+}
+
 func loopback(addr string) bool {
 	name, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -355,7 +389,7 @@ func (r *runner) measure(ctx context.Context) (err error) {
 		}
 	}
 	if r.pusher.pushed > 0 {
-		r.note("%d profiles were pushed to %s", r.pusher.pushed, r.pusher.address)
+		r.note("%d profiles were pushed to %s", r.status.Pushed, r.pusher.address)
 	}
 	return nil
 }
@@ -488,7 +522,10 @@ func (r *runner) one(ctx context.Context, order int, planned store.RunPlan, c *s
 
 // profiled pushes a run's profiles and notes what failed about profiles, the first of each kind of failure.
 func (r *runner) profiled(order int, c *store.Cell, res *store.Run) {
-	if err := r.pusher.push(c, res); err != nil {
+	before := r.pusher.pushed
+	err := r.pusher.push(c, res)
+	r.status.Pushed += r.pusher.pushed - before
+	if err != nil {
 		r.note("profiles are kept as files and no longer pushed, since run %d: %v", order+1, err)
 	}
 	p := resultProfiles(res)

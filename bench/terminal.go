@@ -21,7 +21,7 @@ func printSummary(w io.Writer, d *store.Data, a *gate.Analysis) {
 	}
 	fmt.Fprintf(w, "\n%s  %d cells  %d runs%s  %s written\n", d.Plan.Suite, len(d.Plan.Cells), len(d.Runs), length, mib(a.Counts.BytesWritten))
 	printCalibrations(w, d.Status.Calibrations)
-	printNoise(w, a)
+	printNoise(w, d, a)
 	printAxes(w, d, a)
 	printLadder(w, d, a)
 	printCapacity(w, d, a)
@@ -56,7 +56,7 @@ func unverified(n gate.Counts) string {
 }
 
 // printNoise says how far one run may be off.
-func printNoise(w io.Writer, a *gate.Analysis) {
+func printNoise(w io.Writer, d *store.Data, a *gate.Analysis) {
 	var parts []string
 	df := 0
 	for _, key := range []struct {
@@ -70,8 +70,13 @@ func printNoise(w io.Writer, a *gate.Analysis) {
 			df = max(df, n.DF)
 		}
 	}
-	if len(parts) == 0 {
-		fmt.Fprintln(w, "noise: not known, no cell ran twice")
+	switch {
+	case len(parts) > 0:
+	case countedRuns(d) == 0:
+		fmt.Fprintln(w, "noise: not known, no run counts")
+		return
+	default:
+		fmt.Fprintln(w, "noise: not known, no cell has two runs that count")
 		return
 	}
 	fmt.Fprintf(w, "noise, one run, 95%%:  %s   (%d degrees of freedom)\n", strings.Join(parts, "   "), df)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark/tidemark/loadgen/result"
 	"github.com/tidemark/tidemark/loadgen/workload"
+	"github.com/tidemark/tidemark/profiles"
 )
 
 // output is the result's folder: made and tried before the run, so that hours of measuring cannot end at a folder that
@@ -57,6 +58,9 @@ func (o *output) abandon() {
 func (o *output) write(r *run) error {
 	o.written = o.dir != ""
 	if r.profiler != nil {
+		if r.endedBy == "signal" && !profiles.Light(r.profiler.o.Kinds) { // what was to be sampled over the rest of the window is not waited for
+			r.profiler.cancel()
+		}
 		if err := r.profiler.finish(r.res, o.dir); err != nil {
 			return err
 		}

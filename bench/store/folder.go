@@ -115,7 +115,7 @@ func (f *Folder) Done(c *Cell, repeat int) bool {
 // Begin makes the folder that a repeat is filled in, throwing away what an interrupted try has left there.
 func (f *Folder) Begin(c *Cell, repeat int) (dir string, err error) {
 	dir = f.RunDir(c, repeat) + ".partial"
-	if err := os.RemoveAll(dir); err != nil {
+	if err := errors.Join(f.unseal(), os.RemoveAll(dir)); err != nil {
 		return "", err
 	}
 	return dir, os.MkdirAll(dir, 0o755)

@@ -35,7 +35,7 @@ func Metrics() []Metric {
 		{Name: "records", Unit: "records/s", Direction: stats.HigherIsBetter, Kind: Capacity, Cost: true, Value: recordRate},
 		{Name: "CPU per GB", Unit: "CPU-s/GB", Direction: stats.LowerIsBetter, Gated: true, Cost: true, PerUnit: true, Value: cpuPerGB},
 		{Name: "CPU per request", Unit: "us", Direction: stats.LowerIsBetter, Gated: true, Cost: true, PerUnit: true, Value: cpuPerRequest},
-		{Name: "calls per record", Unit: "calls", Direction: stats.LowerIsBetter, Cost: true, PerUnit: true, Value: callsPerRecord},
+		{Name: "calls per record", Unit: "calls", Direction: stats.LowerIsBetter, Gated: true, Cost: true, PerUnit: true, Value: callsPerRecord},
 	}
 }
 

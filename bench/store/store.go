@@ -6,6 +6,7 @@
 //	  host.json              host.Fingerprint and ceilings, as they were before the first run
 //	  status.json            Status: running, finished or interrupted; found capacity and fixed rate; rewritten often
 //	  report.html report.md  written by bench/report
+//	  hashes.txt             SHA-256 of every other file, written last, read by sha256sum -c and bench/verify
 //	  cells/
 //	    007-linger=5ms/      one folder a cell: its number and name
 //	      rep-1/             one repeat, whole or not there: it is filled as rep-1.partial and renamed when complete
@@ -154,6 +155,7 @@ type Status struct {
 	RunsPlanned int       `json:"runsPlanned"`
 	Capacity    float64   `json:"capacity"`  // records/s found by the probes; 0 before
 	RateFixed   float64   `json:"rateFixed"` // the fixed rate in use after RateCap
+	Pushed      int       `json:"pushed"`    // profiles that a Pyroscope server took, over all sessions
 	Notes       []string  `json:"notes"`     // said once for the whole run: pinning, lowered rate, a silent Pyroscope
 	Error       string    `json:"error"`
 	// Calibrations hold the load process to a sink's log, one for each session. A session whose last try was not OK makes

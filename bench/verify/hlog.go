@@ -13,12 +13,14 @@ import (
 	"strings"
 )
 
-// counts is a decoded histogram: how many values fell into each of its buckets, from the lowest.
+// counts is a decoded histogram: its buckets that are not empty, from the lowest.
 type counts struct {
-	bucket []int64
-	upper  func(int) int64 // the highest value that falls into the same bucket
-	total  int64
+	buckets []bucket
+	total   int64
 }
+
+// bucket is how many values are at most upper and above the bucket below.
+type bucket struct{ upper, n int64 }
 
 // line is one interval of a histogram log.
 type line struct {
@@ -31,7 +33,7 @@ type line struct {
 // Bounds of what a log may make this package hold.
 const (
 	maxLines   = 100_000
-	maxBuckets = 1 << 20
+	maxBuckets = 1 << 23
 )
 
 // parseLog reads an HdrHistogram log 1.3, tags and all. Errors name the line.
@@ -108,25 +110,27 @@ func decodeHistogram(raw []byte) (counts, error) {
 	if digits < 0 || digits > 5 || lowest < 1 || payload < 0 || payload > int64(len(body)-40) {
 		return counts{}, fmt.Errorf("histogram: %d digits from %d in %d bytes", digits, lowest, payload)
 	}
-	h := counts{upper: bucketing(lowest, digits)}
+	var h counts
+	upper, index := bucketing(lowest, digits), int64(0)
 	for at := body[40 : 40+payload]; len(at) > 0; {
 		v, n := zigzag(at)
 		if n == 0 {
 			return counts{}, errors.New("histogram: cut short")
 		}
 		at = at[n:]
-		if v < 0 {
-			if v < -maxBuckets || len(h.bucket)+int(-v) > maxBuckets {
-				return counts{}, errors.New("histogram: too many buckets")
-			}
-			h.bucket = append(h.bucket, make([]int64, -v)...)
+		switch {
+		case v < 0 && v < -maxBuckets || index > maxBuckets:
+			return counts{}, errors.New("histogram: too many buckets")
+		case v < 0:
+			index -= v
 			continue
-		}
-		if len(h.bucket) >= maxBuckets || h.total+v < h.total {
+		case h.total+v < h.total:
 			return counts{}, errors.New("histogram: counts overflow")
+		case v > 0:
+			h.buckets = append(h.buckets, bucket{upper(int(index)), v})
+			h.total += v
 		}
-		h.bucket = append(h.bucket, v)
-		h.total += v
+		index++
 	}
 	return h, nil
 }
@@ -171,25 +175,29 @@ func zigzag(b []byte) (v int64, n int) {
 	return 0, 0
 }
 
-// add merges another histogram of the same layout.
+// add merges another histogram.
 func (c *counts) add(o counts) {
-	if c.upper == nil {
-		c.upper = o.upper
+	a, b := c.buckets, o.buckets
+	out := make([]bucket, 0, len(a)+len(b))
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0].upper < b[0].upper:
+			out, a = append(out, a[0]), a[1:]
+		case len(a) == 0 || b[0].upper < a[0].upper:
+			out, b = append(out, b[0]), b[1:]
+		default:
+			out, a, b = append(out, bucket{a[0].upper, a[0].n + b[0].n}), a[1:], b[1:]
+		}
 	}
-	if len(o.bucket) > len(c.bucket) {
-		c.bucket = append(c.bucket, make([]int64, len(o.bucket)-len(c.bucket))...)
-	}
-	for i, n := range o.bucket {
-		c.bucket[i] += n
-	}
+	c.buckets = out
 	c.total += o.total
 }
 
 // rank returns the value of the n-th of all counted, from 1, and how many lie in its bucket or below.
 func (c *counts) rank(n int64) (value, below int64) {
-	for i, k := range c.bucket {
-		if below += k; below >= n {
-			return c.upper(i), below
+	for _, k := range c.buckets {
+		if below += k.n; below >= n {
+			return k.upper, below
 		}
 	}
 	return 0, below

@@ -1,0 +1,206 @@
+package verify_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tidemark/tidemark/bench/gate"
+	"github.com/tidemark/tidemark/bench/report"
+	"github.com/tidemark/tidemark/bench/store"
+	"github.com/tidemark/tidemark/bench/verify"
+)
+
+const published = "../../results/quick"
+
+// copied is a copy of the published run; files are linked where that works.
+func copied(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "quick")
+	err := filepath.WalkDir(published, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(published, path)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, name)
+		if e.IsDir() {
+			return os.MkdirAll(to, 0o755)
+		}
+		if os.Link(path, to) == nil {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(to, text, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func outcome(t *testing.T, dir string) *verify.Outcome {
+	t.Helper()
+	o, err := verify.Dir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// findings are an outcome's in one text.
+func findings(o *verify.Outcome) string {
+	var b strings.Builder
+	for _, f := range o.Findings {
+		fmt.Fprintf(&b, "%s: %s\n", f.Place, f.Text)
+	}
+	return b.String()
+}
+
+// change replaces the first match of a pattern in a file, and where it is part of a result's list the file's hash there.
+func change(t *testing.T, path, pattern, with string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := regexp.MustCompile(pattern).FindSubmatchIndex(text)
+	if at == nil {
+		t.Fatalf("%s has no %s", path, pattern)
+	}
+	text = append(append(append([]byte{}, text[:at[2]]...), with...), text[at[3]:]...)
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, text, 0o644)); err != nil { // it may be a link
+		t.Fatal(err)
+	}
+}
+
+// publish writes the report anew and seals the folder, as who changes a figure would.
+func publish(t *testing.T, dir string) {
+	t.Helper()
+	d, err := store.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Write(d, gate.Analyse(d)); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Seal(dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestThePublishedRunHolds is the golden file of schema 1: the run in the repository as its version wrote it.
+func TestThePublishedRunHolds(t *testing.T) {
+	o := outcome(t, published)
+	if len(o.Findings) > 0 {
+		t.Errorf("%s", findings(o))
+	}
+	if o.Cells < 20 || o.Runs < 50 || o.Histograms < 500 || o.Figures < 3000 || o.Published < 500 || o.Sentences < 8 || o.Files < 150 {
+		t.Errorf("hardly anything was checked: %+v", *o)
+	}
+}
+
+func TestAFigureThatWasChangedAndSealedAgainNamesItsCell(t *testing.T) {
+	const linger = "cells/010-linger=5ms/rep-2/"
+	p99 := `(?s)"ack": \{\s*"count": \d+,\s*"overflow".*?"p": 99,\s*"nanos": (\d+)`
+	dir := copied(t)
+	change(t, filepath.Join(dir, linger+"result.json"), p99, "1200000")
+	publish(t, dir)
+	o := outcome(t, dir)
+	if text := findings(o); !strings.Contains(text, "cell 10 linger=5ms, repeat 2: ack p99 is ") || !strings.Contains(text, "result.json says 1.20 ms") {
+		t.Errorf("the changed p99 is not named:\n%s", text)
+	}
+	// The report was made from the changed figure: its verdicts do not follow from the logs either.
+	if !strings.Contains(findings(o), "report.md, cell 10 linger=5ms: ack p99 is") {
+		t.Errorf("the report's figure is not named:\n%s", findings(o))
+	}
+	if strings.Contains(findings(o), "SHA-256") {
+		t.Errorf("the seal was made again, and yet differs:\n%s", findings(o))
+	}
+}
+
+// TestEachLieIsNamed tells a lie about a repeat each, all in one copy: whatever the others are, each is named.
+func TestEachLieIsNamed(t *testing.T) {
+	dir := copied(t)
+	base := func(repeat int, file string) string {
+		return filepath.Join(dir, fmt.Sprintf("cells/002-baseline/rep-%d", repeat), file)
+	}
+	var wants []string
+	lie := func(want, path, pattern, with string) {
+		change(t, path, pattern, with)
+		wants = append(wants, want)
+	}
+	lie("cell 2 baseline, repeat 1: the target used 0.61", base(1, "run.json"), `"cpuNanos": (\d+),\s*"runQueueNanos"`, "300000000")
+	lie("cell 2 baseline, repeat 2: ", base(2, "result.json"), `"recordsPerSec": ([\d.]+)`, "5000")
+	lie(`cell 6 load 90%, repeat 1: run.json calls it "ok", and what it measured makes it "generator-limited"`,
+		filepath.Join(dir, "cells/006-load_90%/rep-1/run.json"), `"status": "(generator-limited)"`, "ok")
+	lie("report.md, the Answer: says ", filepath.Join(dir, "report.md"), `CPU per GB ×0.77 [^(]*\((better)\)`, "worse")
+	lie(`cell 10 linger=5ms: ratio of CPU per GB is "×0.67 [0.62 0.73]" there`, filepath.Join(dir, "report.html"), `<td>(×0\.77 \[0\.72 0\.83\])</td>`, "×0.67 [0.62 0.73]")
+	lie("cell 2 baseline, repeat 4: ack.hlog: line 6: histogram", base(4, "ack.hlog"), `(?m)^17.*?,(HISTFAAA[^\n]*)$`, "HISTFAAAAAl4")
+	lie("cell 2 baseline, repeat 5: ack.hlog: line 11: time goes backwards", base(5, "ack.hlog"), `(?s)Tag=accepted.*?\n(\d+\.\d+),`, "1.000")
+	lie("cell 2 baseline, repeat 6: "+base(6, "result.json")+" is damaged", base(6, "result.json"), `(?s)"ends": (.*)$`, "{")
+	lie("cell 2 baseline, repeat 7: result.json: schema 2: written by a newer version", base(7, "result.json"), `"schema": (1)`, "2")
+	lie("cell 2 baseline, repeat 8: 8,000 records were intended", base(8, "result.json"), `"intended": (\d+)`, "8000")
+	lie("cell 2 baseline, repeat 9: profiles/load.cpu.pprof was changed since", base(9, "profiles/load.cpu.pprof"), `(?s)^(.*)$`, "x")
+	text := strings.ReplaceAll(findings(outcome(t, dir)), "8000 records", "8,000 records")
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in:\n%.6000s", want, text)
+		}
+	}
+}
+
+func TestWhatIsNoRunOrNewerIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := verify.Dir(dir); err == nil || !strings.Contains(err.Error(), "no bench run here") {
+		t.Errorf("an empty folder: %v", err)
+	}
+	for text, want := range map[string]string{`{"schema": 2}`: "newer version", `{"sch`: "plan.json is damaged", `{"schema": 1, "cells": [{"number": 3}]}`: "cell 1 has number 3"} {
+		if err := os.WriteFile(filepath.Join(dir, "plan.json"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := verify.Dir(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestTheSealIsWhatSha256sumReads holds hashes.txt to its form.
+func TestTheSealIsWhatSha256sumReads(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "cells", "001-a b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"plan.json", "cells/001-a b/x", "x.tmp", ".lock"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Seal(dir); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, store.SealName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ""
+	for _, name := range []string{"cells/001-a b/x", "plan.json"} {
+		sum := sha256.Sum256([]byte(name))
+		want += hex.EncodeToString(sum[:]) + "  " + name + "\n"
+	}
+	if string(got) != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
