@@ -368,6 +368,7 @@ func TestBothDriversReachASecuredTarget(t *testing.T) {
 		file := properties(t, lines...)
 		for _, driver := range []string{"raw", "kgo"} {
 			t.Run(c.name+" "+driver, func(t *testing.T) {
+				t.Parallel()
 				dir := filepath.Join(t.TempDir(), "out")
 				stdout, stderr, err := tidemark(t, "load", "--bootstrap", f.addr(), "--driver", driver, "--command-config", file, "--out", dir,
 					"--rate", "1000", "--window", "300ms", "--warm-up", "100ms", "--groups", "1")
