@@ -19,13 +19,13 @@ type idleTime struct {
 	began      time.Time
 }
 
-// fewestPairs is how many windows of a side its last five windows of equal work come from, at least two.
+// fewestPairs is how many runs of a side there are before it can be settled: those that its last five windows of equal
+// work come from, at least two.
 func (p Profile) fewestPairs(spec *workload.Spec) int {
-	parts := split(spec)
-	if parts == 1 {
-		return max(settleWindows, p.Blocks)
+	if parts := split(spec); parts > 1 {
+		return max(2, (settleWindows+parts-1)/parts)
 	}
-	return max(2, (settleWindows+parts-1)/parts)
+	return p.Blocks
 }
 
 // block measures one row in the processes that run, for at most the time given or the fewest windows that can be judged.

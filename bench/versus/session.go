@@ -48,7 +48,6 @@ const (
 	generatorReserve  = 90 * time.Second
 	processReserve    = 20 * time.Second
 	ceilingSpan       = 500 * time.Millisecond
-	touchBytes        = 1 << 30
 	resumedNote       = "resumed: the blocks before and after that moment come from other processes of both sides"
 )
 
@@ -259,7 +258,7 @@ func (s *session) process(ctx context.Context, process int) error {
 		if err := s.freshStart(ctx, a, process); err != nil {
 			return err
 		}
-		if _, err := a.target.Touch(touchBytes); err != nil {
+		if _, err := a.target.Touch(int64(s.suite.Touch)); err != nil {
 			return err
 		}
 	}
