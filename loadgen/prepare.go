@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"os"
@@ -141,8 +140,8 @@ func (r *run) prepareTopics(ctx context.Context) error {
 	view, err := r.look(ctx, names)
 	if err != nil {
 		hint := ""
-		if r.o.Security == nil && errors.Is(err, io.ErrUnexpectedEOF) {
-			hint = " (a listener with TLS or SASL wants --command-config client.properties)"
+		if r.o.Security == nil && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, context.DeadlineExceeded) {
+			hint = " (does the listener want TLS or SASL? then say --command-config client.properties)"
 		}
 		return failure(fmt.Errorf("reach the cluster: %w%s", err, hint))
 	}
