@@ -10,7 +10,7 @@ import (
 )
 
 // chunkRecords is the most records that are handed to the driver at once.
-const chunkRecords = 64
+const chunkRecords = 128
 
 func asCode(err error, code *kafka.ErrorCode) bool { return errors.As(err, code) }
 

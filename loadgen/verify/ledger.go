@@ -59,32 +59,48 @@ func (l *Ledger) Acked(producer, topic, partition int32, base kafka.Offset, sequ
 		l.mu.producers = append(l.mu.producers, &set{})
 	}
 	s := l.mu.producers[producer]
-	run := ascending(sequences)
-	if run {
-		s.addRun(sequences[0], len(sequences))
-	} else {
-		for _, seq := range sequences {
-			s.add(seq)
+	l.mu.acked += int64(len(sequences))
+	runs := 0
+	for rest := sequences; len(rest) > 0; runs++ {
+		n := follows(rest)
+		s.addRun(rest[0], n)
+		rest = rest[n:]
+	}
+	if runs > 1 && runs > len(sequences)/8 { // short runs: cheaper one by one
+		l.noteLocked(producer, topic, partition, base, sequences, false)
+		return
+	}
+	for rest := sequences; len(rest) > 0; {
+		n := len(rest)
+		if runs > 1 {
+			n = follows(rest)
+		}
+		l.noteLocked(producer, topic, partition, base, rest[:n], true)
+		rest = rest[n:]
+		if base >= 0 {
+			base += kafka.Offset(n)
 		}
 	}
-	l.mu.acked += int64(len(sequences))
-	l.noteLocked(producer, topic, partition, base, sequences, run)
 }
 
-// ascending reports whether the sequences follow each other without gaps.
-func ascending(sequences []uint64) bool {
+// follows is how many sequences follow each other without a gap, from the first.
+func follows(sequences []uint64) int {
+	first := sequences[0]
 	for i, seq := range sequences {
-		if seq != sequences[0]+uint64(i) {
-			return false
+		if seq != first+uint64(i) {
+			return i
 		}
 	}
-	return true
+	return len(sequences)
 }
 
 // noteLocked appends to the journal: producer, topic, partition, base, twice the count (plus one where the sequences follow
 // each other), first sequence, then the steps to the next ones where they do not; all varints.
 func (l *Ledger) noteLocked(producer, topic, partition int32, base kafka.Offset, sequences []uint64, run bool) {
 	need := (len(sequences) + 6) * binary.MaxVarintLen64
+	if run {
+		need = 7 * binary.MaxVarintLen64
+	}
 	last := len(l.mu.pages) - 1
 	if last < 0 || len(l.mu.pages[last])+need > cap(l.mu.pages[last]) {
 		var page []byte

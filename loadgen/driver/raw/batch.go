@@ -85,7 +85,7 @@ func (b *batch) addRun(rs []driver.Record, nowMS int64, most int) int {
 	}
 	topic, partition := rs[0].Topic, rs[0].Partition
 	delta := nowMS - b.baseMS
-	fixed := 3 + varintLen(delta) // attributes, delta, header count, and the length of an absent key
+	var same frame
 	buf, at, number, end := b.buf[:cap(b.buf)], len(b.buf), int64(b.n), b.limit-b.away
 	taken, bytes := 0, 0
 	for i := range rs {
@@ -94,22 +94,15 @@ func (b *batch) addRun(rs []driver.Record, nowMS int64, most int) int {
 		if at+recordOverhead+keyLen+valueLen > end || r.Topic != topic || r.Partition != partition {
 			break
 		}
-		body := fixed + varintLen(number) + varintLen(int64(valueLen)) + valueLen
-		if r.Key != nil {
-			body += varintLen(int64(keyLen)) - 1 + keyLen
+		switch {
+		case r.Key == nil && valueLen == same.valueLen && number < same.numberEnd:
+			at = same.put(buf, at, number)
+		case r.Key == nil:
+			same = frameOf(delta, number, valueLen)
+			at = same.put(buf, at, number)
+		default:
+			at = putKeyed(buf, at, delta, number, r.Key, valueLen)
 		}
-		at = putVarint(buf, at, int64(body))
-		buf[at] = 0 // attributes
-		at = putVarint(buf, at+1, delta)
-		at = putVarint(buf, at, number)
-		if r.Key == nil {
-			buf[at] = 1 // -1
-			at++
-		} else {
-			at = putVarint(buf, at, int64(keyLen))
-			at += copy(buf[at:], r.Key)
-		}
-		at = putVarint(buf, at, int64(valueLen))
 		if len(r.Head) == headBytes { // an envelope: three words instead of a call
 			*(*[headBytes]byte)(buf[at:]) = *(*[headBytes]byte)(r.Head)
 			at += headBytes
@@ -132,6 +125,56 @@ func (b *batch) addRun(rs []driver.Record, nowMS int64, most int) int {
 	b.buf, b.n, b.bytes, b.lastMS = buf[:at], int32(number), b.bytes+int64(bytes), max(b.lastMS, nowMS)
 	b.note(rs[:taken])
 	return taken
+}
+
+// frame is what stands in front of the value in records without keys whose values are equally long, but for their number.
+type frame struct {
+	before, behind       [16]byte // of the number; written whole, and then overwritten from their lengths on
+	beforeLen, behindLen int
+	valueLen             int
+	numberEnd            int64 // from here on the number is longer
+}
+
+func frameOf(delta, number int64, valueLen int) (f frame) {
+	digits := varintLen(number)
+	f.numberEnd = 1 << (7*digits - 1) // zigzag takes a bit
+	f.valueLen = valueLen
+	body := 3 + varintLen(delta) + digits + varintLen(int64(valueLen)) + valueLen // attributes, length of no key, no headers
+	at := putVarint(f.before[:], 0, int64(body))
+	f.beforeLen = putVarint(f.before[:], at+1, delta) // behind the attributes, 0
+	f.behind[0] = 1                                   // no key: -1
+	f.behindLen = putVarint(f.behind[:], 1, int64(valueLen))
+	return f
+}
+
+// put writes what stands in front of the value; behind at there is room for a recordOverhead at least.
+func (f *frame) put(buf []byte, at int, number int64) int {
+	*(*[16]byte)(buf[at:]) = f.before
+	at += f.beforeLen
+	if u := uint64(number) << 1; u < 1<<7 {
+		buf[at] = byte(u)
+		at++
+	} else if u < 1<<14 {
+		buf[at], buf[at+1] = byte(u)|0x80, byte(u>>7)
+		at += 2
+	} else {
+		at = putLongVarint(buf, at, u)
+	}
+	*(*[16]byte)(buf[at:]) = f.behind
+	return at + f.behindLen
+}
+
+// putKeyed writes what stands in front of the value of a record with a key.
+func putKeyed(buf []byte, at int, delta, number int64, key []byte, valueLen int) int {
+	keyLen := int64(len(key))
+	body := 2 + varintLen(delta) + varintLen(number) + varintLen(keyLen) + len(key) + varintLen(int64(valueLen)) + valueLen
+	at = putVarint(buf, at, int64(body))
+	buf[at] = 0 // attributes
+	at = putVarint(buf, at+1, delta)
+	at = putVarint(buf, at, number)
+	at = putVarint(buf, at, keyLen)
+	at += copy(buf[at:], key)
+	return putVarint(buf, at, int64(valueLen))
 }
 
 // headBytes is the length of the head that is copied without a call: a verified record's envelope.
