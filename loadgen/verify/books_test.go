@@ -396,3 +396,31 @@ func BenchmarkEnvelope(b *testing.B) {
 		})
 	}
 }
+
+// TestTheBooksAllocateNothing in their steady state: neither for what is acked nor for what is delivered, whether sequences
+// follow each other or come in runs.
+func TestTheBooksAllocateNothing(t *testing.T) {
+	l := NewLedger(run, []string{"t"})
+	c := l.NewChecker("")
+	var records []driver.Fetched
+	for i := range 200 {
+		records = append(records, record(0, uint64(i), kafka.Offset(i)))
+	}
+	var outcomes []Outcome
+	sequences := make([]uint64, 200)
+	next := uint64(0)
+	once := func() {
+		for i := range sequences {
+			sequences[i] = next + uint64(i) + uint64(i/100)*1000 // two runs
+		}
+		next += 100
+		l.Acked(0, 0, 0, kafka.Offset(next), sequences)
+		outcomes = c.Check(outcomes[:0], records)
+	}
+	for range 30 { // two stretches' bitmaps, a page of the journal, the redelivered records' first sight
+		once()
+	}
+	if n := testing.AllocsPerRun(100, once); n != 0 {
+		t.Errorf("%v allocations a batch", n)
+	}
+}

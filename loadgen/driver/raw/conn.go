@@ -272,8 +272,13 @@ func (c *conn) writeRequests() {
 }
 
 // readAnswers is the reader's loop: frames in, one call each.
+//
+// An answer that its request keeps has the buffer, and reading goes on in the one of the answer before. That one may
+// still be in use: but as long as one request at a time is under way nothing arrives before its user has sent the
+// next but one.
 func (c *conn) readAnswers() {
 	buf, from, to := c.readBuf, 0, 0
+	var other []byte
 	nanos := int64(0)
 	for {
 		size := -1
@@ -293,7 +298,14 @@ func (c *conn) readAnswers() {
 			from += 4 + size
 			if kept {
 				rest := buf[from:to]
-				buf = make([]byte, max(64<<10, len(rest)))
+				next := other
+				if other = buf; len(rest) > 0 || !c.idle() {
+					other, next = nil, nil
+				}
+				if next == nil {
+					next = make([]byte, max(64<<10, len(rest)))
+				}
+				buf = next
 				to, from = copy(buf, rest), 0
 			}
 			continue
@@ -302,7 +314,7 @@ func (c *conn) readAnswers() {
 			to, from = copy(buf, buf[from:to]), 0
 		}
 		if size+4 > len(buf) {
-			bigger := make([]byte, size+4)
+			bigger := make([]byte, size+size/4+4) // the next may be a little larger
 			copy(bigger, buf[:to])
 			buf = bigger
 		}
@@ -344,6 +356,13 @@ func (c *conn) answer(frame []byte, nanos int64) (kept bool, err error) {
 	kept = r.keeps()
 	r.answered(frame[4:], nanos)
 	return kept, nil
+}
+
+// idle reports whether no request is under way.
+func (c *conn) idle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.mu.pending) == 0 && len(c.mu.out) == 0
 }
 
 // oldest is when the request that waits longest was written, 0 where none waits.
