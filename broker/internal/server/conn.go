@@ -443,7 +443,7 @@ func (c *conn) take(n int64) (int64, bool) {
 
 func (c *conn) sizeOK(size int) bool {
 	if size < 8 || size > int(c.s.o.Config.SocketRequestMaxBytes) {
-		c.close(fmt.Sprintf("a request of %d bytes (socket.request.max.bytes is %d)", size, c.s.o.Config.SocketRequestMaxBytes))
+		c.close(fmt.Sprintf("a request of %d bytes (socket.request.max.bytes is %d)%s", size, c.s.o.Config.SocketRequestMaxBytes, foreign(size)))
 		return false
 	}
 	return true
