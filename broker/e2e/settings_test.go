@@ -219,7 +219,10 @@ func (s *settingsTest) size(t *testing.T, topic string) int64 {
 }
 
 // fsyncs adds up the broker's calls of fsync.
-func (s *settingsTest) fsyncs(t *testing.T) (sum float64) {
+func (s *settingsTest) fsyncs(t *testing.T) float64 { return s.sum(t, "tidemark_fsyncs_total") }
+
+// sum adds up a figure of all log folders.
+func (s *settingsTest) sum(t *testing.T, name string) (sum float64) {
 	t.Helper()
 	resp, err := http.Get("http://" + s.b.Admin + "/metrics")
 	if err != nil {
@@ -231,7 +234,7 @@ func (s *settingsTest) fsyncs(t *testing.T) (sum float64) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(page)) {
-		if strings.HasPrefix(line, "tidemark_fsyncs_total{") {
+		if strings.HasPrefix(line, name+"{") {
 			v, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndex(line, " "):]), 64)
 			if err != nil {
 				t.Fatal(err)
@@ -354,6 +357,10 @@ func compactionStarts(by, not string) func(*testing.T, *settingsTest) {
 			values, _ := s.records(t, topic)
 			return values < produced-2
 		})
+		if s.sum(t, "tidemark_cleaner_logs_total") == 0 || s.sum(t, "tidemark_cleaner_read_bytes_total") <= s.sum(t, "tidemark_cleaner_written_bytes_total") ||
+			s.sum(t, "tidemark_cleaner_seconds_since_last_run") < 0 || s.sum(t, "tidemark_cleaner_uncleanable_partitions") != 0 {
+			t.Error("the figures of the cleaner do not tell of it")
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,12 @@ type cleaner struct {
 	due     every
 	running sync.WaitGroup
 	active  atomic.Int32 // goroutines
-	mu      struct {
+
+	// What operators watch.
+	cleaned, readBytes, writtenBytes atomic.Int64
+	endedMS                          atomic.Int64  // when a log was last cleaned, 0 not since the start
+	dirtiest                         atomic.Uint64 // math.Float64bits of the largest dirty ratio at the last look
+	mu                               struct {
 		sync.Mutex
 		busy    map[*commitlog.Log]struct{}
 		damaged map[*commitlog.Log]struct{}
@@ -136,8 +142,12 @@ func (r *dir) dirtyLogs(now int64) []candidate {
 	}
 	r.mu.Unlock()
 	wanted := list[:0]
+	dirtiest := 0.0
+	defer func() { r.cleaner.dirtiest.Store(math.Float64bits(dirtiest)) }()
 	for _, c := range list {
-		if c.dirty = r.dirty(&c, now); c.dirty.Wanted(c.entry.log.Config()) {
+		c.dirty = r.dirty(&c, now)
+		dirtiest = max(dirtiest, c.dirty.Ratio())
+		if c.dirty.Wanted(c.entry.log.Config()) {
 			wanted = append(wanted, c)
 		}
 	}
@@ -222,6 +232,10 @@ func (r *dir) cleanLog(c *commitlog.Cleaner, n *candidate) error {
 		if err != nil {
 			return err
 		}
+		r.cleaner.cleaned.Add(1)
+		r.cleaner.readBytes.Add(done.ReadBytes)
+		r.cleaner.writtenBytes.Add(done.WrittenBytes)
+		r.cleaner.endedMS.Store(r.d.o.NowMS())
 		r.d.o.Logger.Debug("log compacted", "partition", n.tp.String(), "from", done.From, "to", done.To, "readBytes", done.ReadBytes,
 			"writtenBytes", done.WrittenBytes, "segments", done.SegmentsBefore, "now", done.SegmentsNow, "took", time.Since(began).Round(time.Millisecond))
 		if done.To <= done.From {

@@ -14,6 +14,8 @@ type metrics struct {
 	s                                               *Set
 	partitions, logs, files, tail                   *prometheus.Desc
 	offline, full, fsyncs, rounds, flushed, waiting *prometheus.Desc
+
+	cleaned, cleanRead, cleanWritten, cleanSince, dirtiest, uncleanable *prometheus.Desc
 }
 
 func newMetrics(s *Set) *metrics {
@@ -32,12 +34,20 @@ func newMetrics(s *Set) *metrics {
 		rounds:     d("tidemark_flush_rounds_total", "Rounds of group commit (tidemark.fsync=batch).", "folder"),
 		flushed:    d("tidemark_flush_round_logs_total", "Logs that rounds of group commit have flushed.", "folder"),
 		waiting:    d("tidemark_file_calls", "File calls that are under way, at most 64 at once.", "folder"),
+
+		cleaned:      d("tidemark_cleaner_logs_total", "Cleanings of a compacted log, a large one in several steps.", "folder"),
+		cleanRead:    d("tidemark_cleaner_read_bytes_total", "Bytes of batches that compaction has read.", "folder"),
+		cleanWritten: d("tidemark_cleaner_written_bytes_total", "Bytes of batches that compaction has kept.", "folder"),
+		cleanSince:   d("tidemark_cleaner_seconds_since_last_run", "Time since a log was last compacted, -1 when none was since the start.", "folder"),
+		dirtiest:     d("tidemark_cleaner_max_dirty_ratio", "Largest dirty ratio of the compacted logs in use, at the cleaner's last look.", "folder"),
+		uncleanable:  d("tidemark_cleaner_uncleanable_partitions", "Logs that are damaged and not compacted until the next start.", "folder"),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.partitions, m.logs, m.files, m.tail, m.offline, m.full, m.fsyncs, m.rounds, m.flushed, m.waiting} {
+	for _, d := range []*prometheus.Desc{m.partitions, m.logs, m.files, m.tail, m.offline, m.full, m.fsyncs, m.rounds, m.flushed, m.waiting,
+		m.cleaned, m.cleanRead, m.cleanWritten, m.cleanSince, m.dirtiest, m.uncleanable} {
 		ch <- d
 	}
 }
@@ -58,6 +68,16 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		put(m.fsyncs, prometheus.CounterValue, c.Fsyncs, c.Path)
 		put(m.rounds, prometheus.CounterValue, c.FlushRounds, c.Path)
 		put(m.flushed, prometheus.CounterValue, c.FlushedLogs, c.Path)
+		put(m.cleaned, prometheus.CounterValue, c.Cleaning.Logs, c.Path)
+		put(m.cleanRead, prometheus.CounterValue, c.Cleaning.ReadBytes, c.Path)
+		put(m.cleanWritten, prometheus.CounterValue, c.Cleaning.WrittenBytes, c.Path)
+		put(m.uncleanable, prometheus.GaugeValue, c.Cleaning.Uncleanable, c.Path)
+		since := -1.0
+		if c.Cleaning.SinceMS >= 0 {
+			since = float64(c.Cleaning.SinceMS) / 1000
+		}
+		ch <- prometheus.MustNewConstMetric(m.cleanSince, prometheus.GaugeValue, since, c.Path)
+		ch <- prometheus.MustNewConstMetric(m.dirtiest, prometheus.GaugeValue, c.Cleaning.MaxDirtyRatio, c.Path)
 	})
 }
 
