@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tidemark/tidemark/broker/config"
+	"github.com/tidemark/tidemark/broker/internal/logdir"
 	"github.com/tidemark/tidemark/core/commitlog"
 	"github.com/tidemark/tidemark/core/vfs"
 )
@@ -24,7 +26,27 @@ import (
 const drainTimeout = 10 * time.Second
 
 // Commands are the broker's commands, for main to add to its own.
-func Commands() []*cobra.Command { return []*cobra.Command{brokerCommand(), dumpCommand()} }
+func Commands() []*cobra.Command {
+	all := []*cobra.Command{brokerCommand(), dumpCommand()}
+	for _, c := range all {
+		c.SetFlagErrorFunc(nearestFlag)
+	}
+	return all
+}
+
+// nearestFlag adds the nearest name to the error about an unknown flag.
+func nearestFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedName() == "" {
+		return usageError{err}
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if n := config.Nearest(unknown.GetSpecifiedName(), names); n != "" {
+		err = fmt.Errorf("%w (did you mean --%s?)", err, n)
+	}
+	return usageError{err}
+}
 
 // runFlags are the flags of `tidemark broker`.
 type runFlags struct {
@@ -143,13 +165,18 @@ func dumpCommand() *cobra.Command {
 		Short: "print log segments, indexes, snapshots and checkpoints",
 		Long: `Prints a partition's files (.log, .index, .timeindex, .txnindex, .snapshot, leader-epoch-checkpoint,
 partition.metadata), or all of a partition's folder, written by Tidemark or by
-Apache Kafka, and says where one is damaged. Exit code 5 then.`,
+Apache Kafka, and says where one is damaged. Exit code 5 then. Of a log folder (log.dirs) it prints meta.properties and
+the checkpoints.`,
 		Example: `  tidemark dump /var/lib/tidemark/orders-0/00000000000000000000.log --deep`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var errs []error
 			for _, path := range args {
-				errs = append(errs, commitlog.Dump(cmd.OutOrStdout(), vfs.OS{}, path, opt))
+				known, err := logdir.Dump(cmd.OutOrStdout(), vfs.OS{}, path)
+				if !known {
+					err = commitlog.Dump(cmd.OutOrStdout(), vfs.OS{}, path, opt)
+				}
+				errs = append(errs, err)
 			}
 			return errors.Join(errs...)
 		},

@@ -1,5 +1,8 @@
 package config
 
+// Nearest is the known name that somebody who wrote name may have meant, or "".
+func Nearest(name string, known []string) string { return nearest(name, known) }
+
 // nearest is the known name that takes the fewest insertions, deletions, replacements and swaps of neighbours to reach
 // from name, or "" when none is close enough to be a slip of the keyboard.
 // Only names of a likely length are looked at: the work grows with the length, and clients send names.
