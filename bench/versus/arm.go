@@ -116,6 +116,28 @@ func (a *arm) down() error {
 	return errors.Join(err, os.RemoveAll(a.data))
 }
 
+// goneAtMost is how long a window waits for the files of the topic before it.
+const goneAtMost = 3 * time.Second
+
+// gone waits until a deleted topic's files are gone: dirty pages that have no file any more cost the next window's sync
+// nothing, and a disk of 100 MB/s would take ten seconds for them.
+func (a *arm) gone(ctx context.Context, topic string) {
+	end := time.Now().Add(goneAtMost)
+	for time.Now().Before(end) && ctx.Err() == nil {
+		left := 0
+		for _, dir := range []string{a.data, filepath.Join(a.data, "data")} { // Kafka's is below
+			found, err := filepath.Glob(filepath.Join(dir, topic+"-*"))
+			if err == nil {
+				left += len(found)
+			}
+		}
+		if left == 0 {
+			return
+		}
+		pause(ctx, 10*time.Millisecond)
+	}
+}
+
 // ownBroker starts this program's broker.
 func ownBroker(o *Options, s *Suite, log io.Writer) func(context.Context, *arm) (*target.Target, error) {
 	return func(ctx context.Context, a *arm) (*target.Target, error) {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidemark/tidemark/bench/target"
 	"github.com/tidemark/tidemark/broker/proc"
@@ -100,4 +101,43 @@ func checkBlock(t *testing.T, b *Block) {
 	if arms["tidemark"] == 0 || arms["tidemark"] != arms["kafka"] {
 		t.Errorf("%s: windows %v", b.Row, arms)
 	}
+}
+
+// TestEveryRowAgainstKafka takes each row of the built-in suite through the least that it can run, with Apache Kafka started
+// by the script that TIDEMARK_VERSUS_KAFKA names. It takes minutes, shows no figure worth reading, and finds rows that do not work.
+func TestEveryRowAgainstKafka(t *testing.T) {
+	script := os.Getenv("TIDEMARK_VERSUS_KAFKA")
+	if script == "" {
+		t.Skip("set TIDEMARK_VERSUS_KAFKA to scripts/kafka/kafka")
+	}
+	suite, err := BuiltIn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &suite.Profiles[0]
+	p.Processes, p.Blocks, p.Tuned, p.WarmUp = 1, 1, false, 0
+	if rows := os.Getenv("TIDEMARK_VERSUS_ROWS"); rows != "" {
+		p.Rows = strings.Split(rows, ",")
+	}
+	suite.Touch = 0
+	dir := filepath.Join(t.TempDir(), "out")
+	o := Options{Out: dir, Profile: p.Name, Budget: time.Hour, Seed: 7, Bin: proc.Binary(t), Version: "test", Kafka: script, Progress: os.Stderr, suite: suite}
+	for i := range suite.Profiles {
+		suite.Profiles[i].SettleAtMost = 1
+	}
+	if script == "stand-in" {
+		o.other = standIn
+	}
+	d, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range d.Blocks {
+		for _, w := range b.Windows {
+			if w.Status == "invalid" || w.Status == "failed" || w.Unverified != "" {
+				t.Errorf("%s %s: %s %v unverified %q", b.Row, w.Arm, w.Status, w.Reasons, w.Unverified)
+			}
+		}
+	}
+	Print(os.Stderr, d, dir)
 }

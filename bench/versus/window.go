@@ -78,6 +78,11 @@ func (s *session) run(ctx context.Context, a *arm, j job) (*Window, error) {
 	if own && run.Result != nil {
 		s.readBack(ctx, a, w, run.Result, from)
 	}
+	if j.topic == "" && run.Result != nil {
+		for _, topic := range run.Result.Run.Topics {
+			a.gone(ctx, topic)
+		}
+	}
 	if !a.target.Alive() {
 		return w, fmt.Errorf("%s ended during row %s", a.info.Name, j.row.Name)
 	}
