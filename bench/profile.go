@@ -18,8 +18,7 @@ import (
 	"github.com/tidemark/tidemark/profiles"
 )
 
-const profileExample = `  tidemark bench profile results/main results/branch
-  tidemark bench profile run-20261129-221500
+const profileExample = `  tidemark bench profile run-20261129-221500
   tidemark bench profile run-20261129-221500 linger=5ms --top 5
   tidemark bench profile run-20261129-221500 baseline --kind heap`
 
@@ -28,7 +27,7 @@ func profileCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile DIR [DIR2] [CELL]",
 		Short: "Print what the target and the generator spent their time on in a cell, or what grew from one run to another",
-		Long: `With two folders it shows what grew from the first to the second, each divided by the records that its own runs had
+		Long: `With two folders (tidemark bench profile results/main results/branch) it shows what grew from the first to the second, each divided by the records that its own runs had
 acknowledged; under 1,000 samples on a side of a CPU profile no difference is shown (exit 3).
 
 CELL is a cell's name or number, the baseline where it is left out. CPU profiles are those of the cell's repeats,

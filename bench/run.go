@@ -44,6 +44,7 @@ type runOptions struct {
 	seedSet    bool
 	bootstrap  string
 	pyroscope  string
+	web        string
 	bin        string
 	loadArgs   []string
 	env        []string // tests only
@@ -87,6 +88,7 @@ failure, a signal and a target that cannot be reached among them.`,
 	f.BoolVar(&o.noProgress, "no-progress", false, "plain lines instead of one that rewrites itself")
 	f.Uint64Var(&o.seed, "seed", 0, "order of the runs and base of every random number (default: the suite's)")
 	f.StringVar(&o.bootstrap, "bootstrap", "", "measure the cluster at HOST:PORT instead of the suite's target")
+	f.StringVar(&o.web, "web", "", "serve a page that follows the run on HOST:PORT, loopback only; port 0 takes a free one")
 	f.StringVar(&o.pyroscope, "pyroscope", "", "push each run's profiles to this Pyroscope server, between two runs, http://HOST:PORT")
 	return cmd
 }
@@ -103,6 +105,7 @@ type runner struct {
 	out     io.Writer
 	show    progress
 	pusher  *pusher
+	live    *live
 	probes  []float64 // records/s of finished probes
 	began   time.Time // of this session
 
@@ -113,8 +116,13 @@ type runner struct {
 	reached map[string]*calibrate.Reached // by shape, of this session
 }
 
-func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer) error {
+func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer) (ended error) {
 	r := &runner{options: o, out: out, began: time.Now()}
+	var err error
+	if r.live, err = openLive(o.web, errOut); err != nil {
+		return err
+	}
+	defer func() { r.live.close(ended) }()
 	if err := r.prepare(args); err != nil {
 		return err
 	}
@@ -126,7 +134,7 @@ func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer
 	fmt.Fprintf(errOut, "%s  %d cells  %s  about %v  at most %s written  -> %s\n", r.plan.Suite, len(r.plan.Cells), runsOf(r.plan),
 		time.Duration(r.plan.Seconds*float64(time.Second)).Round(time.Second), mib(r.plan.MaxBytes), r.folder.Dir())
 	r.show = newProgress(errOut, !o.noProgress && isTerminal(errOut), r.plan)
-	err := r.measure(ctx)
+	err = r.measure(ctx)
 	r.show.close()
 	if errors.Is(err, context.Canceled) {
 		r.status.State = store.Interrupted
@@ -483,6 +491,7 @@ func (r *runner) one(ctx context.Context, order int, planned store.RunPlan, c *s
 		}
 	}
 	r.show.running(order, cell, planned.Repeat)
+	r.live.running(r, order, cell, planned.Repeat)
 	dir, err := r.folder.Begin(c, planned.Repeat)
 	if err != nil {
 		return err
@@ -516,6 +525,7 @@ func (r *runner) one(ctx context.Context, order int, planned store.RunPlan, c *s
 		r.seen(c, res)
 	}
 	r.show.finished(res, cell)
+	r.live.finished(r)
 	r.profiled(order, c, res)
 	return r.writeStatus(nil)
 }

@@ -27,9 +27,27 @@ func (p *page) believe(b *strings.Builder) {
 	p.calibration(b)
 }
 
-// calibration shows what the measuring tool read where the truth was known: the host's timer stands in the ceilings; a
-// bench that runs the sink beside its cells writes its readings there too.
+// calibration shows what the load process read where the truth was known, and the host's timer from the ceilings.
 func (p *page) calibration(b *strings.Builder) {
+	for i := range p.d.Status.Calibrations {
+		c := &p.d.Status.Calibrations[i]
+		fmt.Fprintf(b, "<p>Session %d: %s, %s.</p>\n", i+1, esc(short(c.Line(), 300)), tries(c.Tries))
+		t := newTable("what was known", "truth", "reading", "error", "right from", "to", "")
+		for _, r := range c.Readings {
+			verdict, digits := "right", 0
+			if !r.OK {
+				verdict = "WRONG: the runs of this session do not count"
+			}
+			if r.Unit == "ms" {
+				digits = 2
+			}
+			show := func(v float64) string { return esc(fmt.Sprintf("%.*f %s", digits, v, r.Unit)) }
+			t.row(esc(short(r.Name, 60)), show(r.Truth), show(r.Reading), esc(fmt.Sprintf("%+.*f %s", digits, r.Reading-r.Truth, r.Unit)), show(r.Low), show(r.High), verdict)
+		}
+		if len(t.rows) > 0 {
+			b.WriteString(`<div class="scroll" tabindex="0">` + t.html("") + "</div>\n")
+		}
+	}
 	var rows [][]string
 	for _, c := range p.d.Host.Ceilings {
 		if c.Name == "timer" || c.Name == "core taken away" {
@@ -40,7 +58,9 @@ func (p *page) calibration(b *strings.Builder) {
 			rows = append(rows, []string{esc(c.Name), esc(value), esc(short(c.What, 120))})
 		}
 	}
-	why(b, "this run did not measure a scripted target (truth, reading, error) beside its cells")
+	if len(p.d.Status.Calibrations) == 0 {
+		why(b, "this run did not measure a scripted target (truth, reading, error) beside its cells")
+	}
 	if len(rows) == 0 {
 		return
 	}
@@ -49,6 +69,13 @@ func (p *page) calibration(b *strings.Builder) {
 		t.row(r...)
 	}
 	b.WriteString(`<div class="scroll" tabindex="0">` + t.html("") + "</div>\n")
+}
+
+func tries(n int) string {
+	if n == 1 {
+		return "at the first try"
+	}
+	return fmt.Sprintf("%d tries", n)
 }
 
 func (p *page) noiseTable(b *strings.Builder) {

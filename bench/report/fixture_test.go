@@ -180,9 +180,11 @@ func (b *bench) run(c *store.Cell, rp store.RunPlan, order int, dir string) (*st
 	n := int64(rate * window)
 	res.Window = result.Window{StartNanos: start, EndNanos: start + int64(window*1e9), PlannedEnd: start + int64(window*1e9), EndedBy: "window"}
 	res.Ends = result.Ends{Intended: n, Acked: n, AckedInTime: n, AckedBytes: int64(float64(n) * size)}
+	seconds := res.Window.Seconds()
+	rate = float64(n) / seconds
 	perBatch := 1 + rate/20000 + float64(spec.Linger.Nanos())/1e6*rate/6000
 	batches := int64(float64(n)/perBatch) + 1
-	res.Produce = result.Produce{RecordsPerSec: rate, BytesPerSec: rate * size, AskedPerSec: c.Rate, HeldShare: 1, PartitionSkew: 1.02, Batches: result.Batches{
+	res.Produce = result.Produce{RecordsPerSec: rate, BytesPerSec: float64(res.Ends.AckedBytes) / seconds, AskedPerSec: c.Rate, HeldShare: 1, PartitionSkew: 1.02, Batches: result.Batches{
 		Batches: batches, Requests: batches/2 + 1, RequestsPerSec: float64(batches) / 2 / window, RecordsMedian: math.Round(perBatch), RecordsMax: int64(perBatch*3) + 1,
 		BytesMedian: perBatch * size, WireBytes: int64(float64(n) * (size + 20)), PerRequestMedian: 2, PerRequestMax: 6}}
 	res.Consume = result.Consume{RecordsPerSec: rate, Delivered: n, Fetches: batches / 3, Groups: []result.Group{{Name: "tm-4f2a-g0", Members: 1, Delivered: n}}}
@@ -195,8 +197,8 @@ func (b *bench) run(c *store.Cell, rp store.RunPlan, order int, dir string) (*st
 		Command: []string{"tidemark", "load", "--workload", "cell.yaml", "--bootstrap", "127.0.0.1:41234"},
 		Target: store.Target{Mode: "embedded", Bootstrap: "127.0.0.1:41234", Version: "tidemark 0.1.0", Cores: []int{0}, LoadCores: []int{1},
 			Settings: []store.Setting{{Axis: "group.initial.rebalance.delay.ms", Value: "0"}}, Process: &result.Process{CPUNanos: cpu, Seconds: window}}}
-	for i := int64(0); i <= int64(window*10); i++ {
-		r.Target.Samples = append(r.Target.Samples, store.Sample{Nanos: start + i*1e8, CPUNanos: cpu * i / int64(window*10+1)})
+	for i := int64(0); i <= 20; i++ {
+		r.Target.Samples = append(r.Target.Samples, store.Sample{Nanos: start + (res.Window.EndNanos-start)*i/20, CPUNanos: cpu * i / 20})
 	}
 	if c.Kind == store.Capacity {
 		r.Ceilings = []result.Ceiling{{Name: "recv+crc32c+pwrite", Unit: "MB/CPU-s", Before: 1600, After: 1580}}
@@ -279,6 +281,13 @@ func (b *bench) clocks(c *store.Cell, res *result.Result, rng *rand.Rand, rate, 
 		}
 		res.Intervals = append(res.Intervals, in)
 	}
+	if k := len(res.Intervals); k > 0 { // what rounding left over
+		left := res.Ends.Acked
+		for _, in := range res.Intervals[:k-1] {
+			left -= in.Acked
+		}
+		res.Intervals[k-1].Acked = left
+	}
 	if c.Kind == store.Capacity {
 		return
 	}
@@ -286,8 +295,14 @@ func (b *bench) clocks(c *store.Cell, res *result.Result, rng *rand.Rand, rate, 
 		h := whole[name]
 		l := result.Latency{Count: h.TotalCount(), Sound: true, MinNanos: h.Min(), MaxNanos: h.Max()}
 		for _, p := range []float64{50, 75, 90, 95, 99, 99.9, 99.99} {
-			above := int64(float64(h.TotalCount()) * (1 - p/100))
-			l.Percentiles = append(l.Percentiles, result.Percentile{P: p, Nanos: h.ValueAtPercentile(p), Above: above, Excursions: above / 4})
+			rank, seen := max(1, int64(math.Ceil(p/100*float64(h.TotalCount())))), int64(0)
+			for _, bar := range h.Distribution() {
+				if seen += bar.Count; seen >= rank {
+					above := h.TotalCount() - seen
+					l.Percentiles = append(l.Percentiles, result.Percentile{P: p, Nanos: min(bar.To, h.Max()), Above: above, Excursions: above / 4})
+					break
+				}
+			}
 		}
 		res.Clocks[name] = l
 	}

@@ -35,6 +35,7 @@ type loadPicture struct {
 	dots     []dot
 	pacer    []dot // p99 of the generator's own lateness
 	capacity stats.Estimate
+	bracket  stats.Bracket // of the capacity under the objective
 	rates    extent
 	values   extent
 	slo      float64 // ms, 0 for none
@@ -42,7 +43,7 @@ type loadPicture struct {
 }
 
 func (p *page) loadData() *loadPicture {
-	l := &loadPicture{rates: newExtent(), values: newExtent(), slo: p.d.Plan.SLOP99MS}
+	l := &loadPicture{rates: newExtent(), values: newExtent(), slo: p.d.Plan.SLOP99MS, bracket: p.a.Bracket}
 	l.cells = p.cells(func(c *store.Cell) bool { return c.Role == store.Ladder || c.Role == store.Baseline })
 	slices.SortStableFunc(l.cells, func(a, b *cell) int { return int(math.Copysign(1, a.rate()-b.rate())) })
 	for _, c := range l.cells {
@@ -103,6 +104,12 @@ func (p *page) load(b *strings.Builder) {
 	if l.capacity.Value > 0 {
 		what += " Shaded: interval of the capacity found in a closed loop."
 	}
+	switch {
+	case l.bracket.Found:
+		what += fmt.Sprintf(" Blue: the capacity under the objective lies between %s/s (three of three runs passed) and %s/s (three of three failed).", grouped(l.bracket.Low), grouped(l.bracket.High))
+	case l.slo > 0:
+		what += " Capacity under the objective: not found, " + l.bracket.Why + "."
+	}
 	name := result.Ack
 	if p.baseline != nil {
 		name = clock(p.baseline)
@@ -139,6 +146,9 @@ func (l *loadPicture) draw(c *canvas, f frame, top float64) {
 		c.rect(x.at(low), top+6, max(2, x.at(high)-x.at(low)), bottom-top-6, ` opacity="0.8"`+fill("shade"))
 		c.line(x.at(l.capacity.Value), top+6, x.at(l.capacity.Value), bottom, ` stroke-dasharray="2 3"`+stroke("gold", 1.3))
 		c.text(min(right, x.at(high)), top+1, 10.5, "end", "gold", "closed-loop capacity "+tick(math.Round(l.capacity.Value/1000)*1000)+"/s")
+	}
+	if l.bracket.Found {
+		c.rect(x.at(l.bracket.Low), top+6, max(2, x.at(l.bracket.High)-x.at(l.bracket.Low)), bottom-top-6, ` opacity="0.5"`+fill("cool"))
 	}
 	if l.slo > 0 {
 		c.line(left, y.at(l.slo), right, y.at(l.slo), ` stroke-dasharray="7 3"`+stroke("purple", 1.5))

@@ -34,6 +34,15 @@ func Write(d *store.Data, a *gate.Analysis) error {
 	return nil
 }
 
+// Answer is the sentences that open the report, as plain text.
+func Answer(d *store.Data, a *gate.Analysis) []string {
+	var out []string
+	for _, s := range newPage(d, a).answer() {
+		out = append(out, s.text())
+	}
+	return out
+}
+
 func writeWhole(path, text string) error {
 	tmp := path + ".tmp"
 	if err := os.WriteFile(tmp, []byte(text), 0o644); err != nil {
