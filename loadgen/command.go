@@ -11,6 +11,14 @@
 // packages below know what to send (workload), how (driver), what to check (verify) and how it is written down
 // (result); here is when.
 //
+// Two thresholds of METHOD 3 are looser here, for a measured reason. Of the 43 latency runs of results/quick (two virtual
+// cores of which the host took 3 to 9%, the generator alone on one and half busy) the pacer's p99 of 0.4 to 11 ms, median
+// 2.1, was above a tenth of the ack p99 in 42 and above half in none, and its threads waited over 5% of the window for
+// their core in 37, median 33%, while others used a tenth of it: a pause of the host is in both clocks, and the threads of
+// one process wait for each other. Rules that convict every run tell nothing about any. So the pacer's lateness is a mark
+// from a tenth on, said beside the figure, and a conviction from half on; and waiting for a core counts in proportion to
+// what others used of it. How late the generator is in truth each bench reads from a sink's log (bench/calibrate).
+//
 // Concurrency: Run may be called several times in one process, one after another. Each producer is paced by a goroutine
 // of its own; what they and the drivers' callbacks count goes into as many books as there are cores, one lock for each
 // batch.
