@@ -51,7 +51,10 @@ func (p *Pool) Get(n int) *Buf {
 // Buf is a buffer with a count of its holders. Its only holder may reslice B within its capacity; the pool remembers
 // the whole.
 type Buf struct {
-	B     []byte
+	B []byte
+	// Kept is for one keeper of many slices of buffers that counts whole buffers: how many of them lie in this one. The
+	// keeper's lock guards it.
+	Kept  int32
 	mem   []byte
 	pool  *Pool
 	refs  atomic.Int32

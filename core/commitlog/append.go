@@ -148,15 +148,18 @@ func (l *Log) note(bs []AppendBatch) {
 	}
 	l.mu.Unlock()
 	l.appendEnd = s.end
-	if l.env.Tail != nil {
+	if l.env.Tail.keeps() {
 		r := l.tail.Load()
 		if r == nil {
 			r = &tailRing{}
 			l.tail.Store(r)
 		}
 		for i := range bs {
-			l.env.Tail.add(r, l.env.Pool, &bs[i])
+			r.fresh = append(r.fresh, l.env.Tail.hold(l.env.Pool, &bs[i]))
 		}
+		l.env.Tail.add(r, r.fresh)
+		clear(r.fresh)
+		r.fresh = r.fresh[:0]
 	}
 }
 

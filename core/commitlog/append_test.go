@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tidemark/tidemark/core/buf"
 	"github.com/tidemark/tidemark/core/invariants"
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/record"
@@ -193,14 +194,15 @@ func TestTailRingKeepsWithinItsBudget(t *testing.T) {
 	w.check(want)
 }
 
-// The ring keeps a batch in the request's own buffer unless it is small for it.
+// The ring keeps a batch in the request's own buffer unless it is small for it. Small ones share a buffer, which counts
+// once, unless they are large for that.
 func TestTailRingCopiesSmallBatchesOut(t *testing.T) {
 	w := newWorld(t, Config{})
 	w.env.Tail = NewTailBudget(1 << 20)
 	for _, c := range []struct {
 		valueLen int
 		want     int64
-	}{{100, 512}, {4000, 8192}} {
+	}{{100, 4096}, {4000, 8192}, {1500, 2048}} {
 		big := w.env.Pool.Get(8192)
 		b := batchSpec{valueLen: c.valueLen}.build(t, w.l.AppendEnd())
 		n := copy(big.B, b)
@@ -216,8 +218,27 @@ func TestTailRingCopiesSmallBatchesOut(t *testing.T) {
 			t.Errorf("batch of %d bytes in a buffer of 8192 takes %d of the budget, want %d", n, got, c.want)
 		}
 	}
-	if got := readAll(t, w.l, 0, 2, 1<<20); len(got) != 2 {
+	if got := readAll(t, w.l, 0, 3, 1<<20); len(got) != 3 {
 		t.Fatal("batches are not readable from the ring")
+	}
+}
+
+// A slab stays counted, once, until its last batch has gone.
+func TestASlabCountsOnce(t *testing.T) {
+	pool, tail, r := buf.NewPool(), NewTailBudget(1<<20), &tailRing{}
+	b := pool.Get(4096)
+	for i := range kafka.Offset(3) {
+		b.Retain()
+		tail.add(r, []tailBatch{{buf: b, bytes: b.B[:10], base: i, last: i, slab: true}})
+	}
+	b.Release()
+	for _, c := range []struct {
+		end  kafka.Offset
+		want int64
+	}{{3, 4096}, {1, 4096}, {0, 0}} {
+		if tail.cut(r, c.end); tail.Used() != c.want {
+			t.Errorf("cut to %d: %d bytes are counted, want %d", c.end, tail.Used(), c.want)
+		}
 	}
 }
 
