@@ -52,7 +52,8 @@ type conn struct {
 	wake     chan struct{}      // to the writer: there is something to write
 	done     chan struct{}      // closed by fail
 	readBuf  []byte
-	joined   []byte // of writeWrapped
+	spare    chan []byte // buffers that were given back
+	joined   []byte      // of writeWrapped
 
 	mu struct {
 		sync.Mutex
@@ -86,7 +87,7 @@ func dial(ctx context.Context, addr, clientID string, access driver.Access) (*co
 			return nil, fmt.Errorf("connect to broker %s: %w", addr, err)
 		}
 	}
-	c := &conn{nc: nc, rc: rc, addr: addr, clientID: clientID, wake: make(chan struct{}, 1), done: make(chan struct{}), readBuf: make([]byte, 64<<10)}
+	c := &conn{nc: nc, rc: rc, addr: addr, clientID: clientID, wake: make(chan struct{}, 1), done: make(chan struct{}), readBuf: make([]byte, minBuffer), spare: make(chan []byte, 2)}
 	c.mu.written, c.mu.early.L = -1, &c.mu
 	go c.readAnswers()
 	go c.writeRequests()
@@ -273,12 +274,9 @@ func (c *conn) writeRequests() {
 
 // readAnswers is the reader's loop: frames in, one call each.
 //
-// An answer that its request keeps has the buffer, and reading goes on in the one of the answer before. That one may
-// still be in use: but as long as one request at a time is under way nothing arrives before its user has sent the
-// next but one.
+// An answer that its request keeps has the buffer, until giveBack; reading goes on in another.
 func (c *conn) readAnswers() {
 	buf, from, to := c.readBuf, 0, 0
-	var other []byte
 	nanos := int64(0)
 	for {
 		size := -1
@@ -298,14 +296,7 @@ func (c *conn) readAnswers() {
 			from += 4 + size
 			if kept {
 				rest := buf[from:to]
-				next := other
-				if other = buf; len(rest) > 0 || !c.idle() {
-					other, next = nil, nil
-				}
-				if next == nil {
-					next = make([]byte, max(64<<10, len(rest)))
-				}
-				buf = next
+				buf = c.another(len(rest))
 				to, from = copy(buf, rest), 0
 			}
 			continue
@@ -358,12 +349,28 @@ func (c *conn) answer(frame []byte, nanos int64) (kept bool, err error) {
 	return kept, nil
 }
 
-// idle reports whether no request is under way.
-func (c *conn) idle() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.mu.pending) == 0 && len(c.mu.out) == 0
+// another is a buffer for n bytes and more: one that was given back, or a new one.
+func (c *conn) another(n int) []byte {
+	select {
+	case b := <-c.spare:
+		if len(b) >= max(n, minBuffer/2) {
+			return b
+		}
+	default:
+	}
+	return make([]byte, max(minBuffer, n))
 }
+
+// giveBack returns the bytes of an answer that was kept, when nobody looks at them any more.
+func (c *conn) giveBack(body []byte) {
+	select {
+	case c.spare <- body[:cap(body)]:
+	default:
+	}
+}
+
+// minBuffer is what a connection reads into at least; each use of a buffer takes a few bytes from its front.
+const minBuffer = 64 << 10
 
 // oldest is when the request that waits longest was written, 0 where none waits.
 func (c *conn) oldest() int64 {

@@ -20,6 +20,7 @@ const maxDecompressedBytes = 128 << 20
 type fetchRequest struct {
 	c       *Consumer
 	node    *fetchNode
+	from    *conn
 	msg     wire.ClientFetch
 	version int16
 	asked   map[askedPart]*fetchPart
@@ -58,7 +59,7 @@ func (c *Consumer) fetch(n *fetchNode, now int64) (muted time.Duration) {
 		return 0
 	}
 	cfg := &c.d.cfg
-	r := &fetchRequest{c: c, node: n, version: v, asked: map[askedPart]*fetchPart{}}
+	r := &fetchRequest{c: c, node: n, from: n.conn, version: v, asked: map[askedPart]*fetchPart{}}
 	r.msg = wire.ClientFetch{MaxWaitMS: int32(cfg.FetchMaxWait.Milliseconds()), MinBytes: cfg.FetchMinBytes, MaxBytes: cfg.FetchMaxBytes, SessionEpoch: -1}
 	if cfg.ReadCommitted {
 		r.msg.Isolation = kafka.ReadCommitted
@@ -136,6 +137,7 @@ func (c *Consumer) take(ctx context.Context, r *fetchRequest, fn func([]driver.F
 		c.fetch(r.node, clock.Nanos())
 	}
 	if len(pieces) == 0 {
+		r.from.giveBack(r.body)
 		return c.lookUp(ctx)
 	}
 	if c.group != nil && c.cfg.Commit == driver.CommitBefore {
@@ -146,6 +148,7 @@ func (c *Consumer) take(ctx context.Context, r *fetchRequest, fn func([]driver.F
 	for i := range pieces {
 		c.deliver(&pieces[i], fn)
 	}
+	r.from.giveBack(r.body)
 	if c.group != nil && (c.cfg.Commit == driver.CommitSync || c.cfg.Commit == driver.CommitAsync) {
 		return c.group.commit(ctx, c.cfg.Commit == driver.CommitSync, false)
 	}
