@@ -116,6 +116,7 @@ func (b *Broker) start(ctx context.Context) error {
 	if err := b.register(ctx); err != nil {
 		return err
 	}
+	b.dirs.CountSockets(func() int { return int(b.server.Connections()) })
 	b.dirs.Start()
 	b.server.Start()
 	if b.monitor != nil {

@@ -13,17 +13,63 @@ const DefaultOpenFiles = 4096
 // FileCache bounds how many files of all logs are open. Files open at first use; beyond the bound the one that has
 // not been used for longest, roughly (CLOCK), is closed. A leased file is never closed, so leases beyond the bound
 // exceed it.
+//
+// The bound grows, up to a ceiling, by each file that is opened again soon after it was closed for want of room: appends that
+// go around 10,000 partitions would else open and close a file for each batch, which costs as much as writing 16 KiB. Trim
+// brings it down again once the files are not used any more.
 type FileCache struct {
 	limit int
 	mu    struct {
 		sync.Mutex
-		slots []*Lease
-		hand  int
+		slots   []*Lease
+		hand    int
+		bound   int    // from limit to ceiling
+		ceiling int    // at least limit
+		evicted uint32 // files closed for want of room so far
 	}
 }
 
 // NewFileCache keeps at most limit files open.
-func NewFileCache(limit int) *FileCache { return &FileCache{limit: max(limit, 1)} }
+func NewFileCache(limit int) *FileCache {
+	c := &FileCache{limit: max(limit, 1)}
+	c.mu.bound, c.mu.ceiling = c.limit, c.limit
+	return c
+}
+
+// SetCeiling says how far the bound may grow. Files beyond a lower one than before are closed by the next Trim.
+func (c *FileCache) SetCeiling(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.ceiling = max(n, c.limit)
+	c.mu.bound = min(c.mu.bound, c.mu.ceiling)
+}
+
+// idleTrims is how many calls of Trim a file beyond the limit stays open without being used.
+const idleTrims = 5
+
+// Trim closes files that have not been used since several calls ago, down to the limit that the cache was made with, and all
+// beyond the ceiling. To be called about every second.
+func (c *FileCache) Trim() {
+	var gone []*Lease
+	c.mu.Lock()
+	for i := len(c.mu.slots) - 1; i >= 0 && len(c.mu.slots) > c.limit; i-- {
+		l := c.mu.slots[i]
+		if l.used.Swap(false) {
+			l.idle = 0
+		} else if l.idle < idleTrims {
+			l.idle++
+		}
+		if l.refs.Load() == 1 && (l.idle >= idleTrims || len(c.mu.slots) > c.mu.ceiling) {
+			c.removeLocked(l)
+			gone = append(gone, l)
+		}
+	}
+	c.mu.bound = max(c.limit, min(c.mu.bound, len(c.mu.slots)))
+	c.mu.Unlock()
+	for _, l := range gone {
+		l.Release()
+	}
+}
 
 // Open is how many files are open now.
 func (c *FileCache) Open() int {
@@ -35,8 +81,9 @@ func (c *FileCache) Open() int {
 // fileRef is a file that may be open. dead is set when its segment has left the log: a late reader must not leave
 // it in the cache.
 type fileRef struct {
-	open atomic.Pointer[Lease]
-	dead atomic.Bool
+	open    atomic.Pointer[Lease]
+	dead    atomic.Bool
+	evicted uint32 // FileCache.mu: the count at which the file was last closed for want of room, 0: never
 }
 
 // Lease pins an open file: its descriptor stays valid until Release, whatever happens to the log meanwhile.
@@ -46,6 +93,7 @@ type Lease struct {
 	refs atomic.Int32 // one of the cache, one for each holder; at 0 the file is closed
 	used atomic.Bool  // since the hand last passed
 	slot int          // FileCache.mu
+	idle int          // FileCache.mu: calls of Trim since it was used
 }
 
 // WithFd lends the descriptor for the length of fn, or answers vfs.ErrNoFd: the caller copies instead.
@@ -113,8 +161,13 @@ func (c *FileCache) install(ref *fileRef, f vfs.File) *Lease {
 		c.mu.Unlock()
 		return nil
 	}
+	if ref.evicted != 0 && len(c.mu.slots) >= c.mu.bound && c.mu.evicted-ref.evicted < 2*uint32(c.mu.ceiling) {
+		c.mu.bound = min(c.mu.bound+1, c.mu.ceiling)
+	}
 	victim := c.victimLocked()
 	if victim != nil {
+		c.mu.evicted = max(c.mu.evicted+1, 1)
+		victim.ref.evicted = c.mu.evicted
 		c.removeLocked(victim)
 	}
 	if ref.dead.Load() {
@@ -135,7 +188,7 @@ func (c *FileCache) install(ref *fileRef, f vfs.File) *Lease {
 // have taken away the marks.
 func (c *FileCache) victimLocked() *Lease {
 	n := len(c.mu.slots)
-	if n < c.limit {
+	if n < c.mu.bound {
 		return nil
 	}
 	for range 2 * n {

@@ -232,6 +232,7 @@ func (l *Log) release(dead bool) {
 	}
 	if r := l.tail.Load(); r != nil {
 		l.env.Tail.cut(r, 0)
+		l.env.Tail.shrink(r)
 	}
 }
 
@@ -303,4 +304,13 @@ func (l *Log) Summary() *Summary {
 		s.Segments = append(s.Segments, seg.describeLocked())
 	}
 	return s
+}
+
+// shrink frees what an empty ring keeps for batches to come.
+func (t *TailBudget) shrink(r *tailRing) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.batches.n == 0 {
+		r.batches = fifo[tailBatch]{}
+	}
 }

@@ -2,7 +2,13 @@ package commitlog
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"math"
+
+	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/vfs"
 )
 
 // indexCheckBytes bounds what tailFits reads for each of its questions.
@@ -107,4 +113,98 @@ func (l *Log) timesFit(s *segment, at rescanFrom) bool {
 		return fits && p-pos < indexCheckBytes
 	})
 	return fits && err == nil
+}
+
+// loadIndexes counts the entries of a segment's indexes and takes the highest timestamp from the last one. It reports
+// whether sizes and last entries are such as a whole segment has.
+func (l *Log) loadIndexes(s *segment) (bool, error) {
+	if err := l.countTxns(s); err != nil {
+		return false, err
+	}
+	var last [kinds][]byte
+	var counts [kinds]int32
+	thin := false // no entry, though only one large batch explains that
+	for k := kindIndex; k <= kindTime; k++ {
+		var st vfs.Info
+		err := fs.ErrNotExist
+		if !l.absentFile(s, k) {
+			st, err = l.env.FS.Stat(l.fileName(s.base, k.suffix()))
+		}
+		if isNotExist(err) {
+			if k == kindTime && s.size > 0 {
+				return false, nil
+			}
+			thin = thin || s.size > int64(l.Config().indexInterval())
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		size := int64(entryBytes(k))
+		if st.Size%size != 0 || st.Size > math.MaxInt32 {
+			return false, nil
+		}
+		counts[k] = int32(st.Size / size)
+		if counts[k] == 0 {
+			if k == kindTime && s.size > 0 {
+				return false, nil
+			}
+			thin = thin || s.size > int64(l.Config().indexInterval())
+			continue
+		}
+		lease, err := l.acquire(s, k)
+		if err != nil {
+			return false, err
+		}
+		last[k] = make([]byte, size)
+		_, err = lease.ReadAt(last[k], st.Size-size)
+		lease.Release()
+		if err != nil {
+			return false, fmt.Errorf("read %s: %w", l.fileName(s.base, k.suffix()), err)
+		}
+	}
+	if !l.adoptIndexes(s, counts, last) {
+		return false, nil
+	}
+	if thin {
+		return l.tailFits(s)
+	}
+	return true, nil
+}
+
+// adoptIndexes takes what loadIndexes has found, and reports whether the last entries can be a whole segment's.
+func (l *Log) adoptIndexes(s *segment, counts [kinds]int32, last [kinds][]byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.counts[kindIndex], s.counts[kindTime] = counts[kindIndex], counts[kindTime]
+	span := int64(s.end - s.base)
+	if b := last[kindIndex]; b != nil {
+		e := parseOffsetEntry(b)
+		if e.pos <= 0 || int64(e.pos) >= s.size || e.rel < 0 || span > 0 && int64(e.rel) >= span {
+			return false
+		}
+	}
+	if b := last[kindTime]; b != nil {
+		e := parseTimeEntry(b)
+		if e.ts < 0 || e.rel < 0 || e == (timeEntry{}) || span > 0 && int64(e.rel) >= span {
+			return false
+		}
+		s.maxTS, s.maxTSAt, s.indexedTS = e.ts, s.base+kafka.Offset(e.rel), e.ts
+	}
+	return true
+}
+
+// countTxns counts the entries of a transaction index.
+func (l *Log) countTxns(s *segment) error {
+	if l.absentFile(s, kindTxn) {
+		return nil
+	}
+	st, err := l.env.FS.Stat(l.fileName(s.base, kindTxn.suffix()))
+	if isNotExist(err) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.counts[kindTxn] = int32(st.Size / txnEntryBytes)
+	return err
 }

@@ -54,6 +54,7 @@ type Log struct {
 	vec       [][]byte // scratch of Append
 	producers *Producers
 	jitter    uint32
+	listed    []string // the folder's names, sorted, while it is being recovered and nothing has been made in it
 
 	mu struct {
 		sync.Mutex

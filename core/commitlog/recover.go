@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"slices"
 
@@ -39,6 +40,11 @@ type folder struct {
 func (l *Log) list() (folder, error) {
 	var d folder
 	infos, err := l.env.FS.ReadDir(l.Dir())
+	if isNotExist(err) {
+		if err = l.env.FS.MkdirAll(l.Dir()); err == nil {
+			infos, err = l.env.FS.ReadDir(l.Dir())
+		}
+	}
 	if err != nil {
 		return d, err
 	}
@@ -81,7 +87,26 @@ func (l *Log) list() (folder, error) {
 			return d, err
 		}
 	}
+	l.listed = make([]string, len(infos))
+	for i, st := range infos {
+		l.listed[i] = st.Name
+	}
 	return d, nil
+}
+
+// absent tells that a folder that is being recovered does not hold a file. It saves the system calls that would find that
+// out: a start after a kill looks for four files that a small log does not have. false may also mean that it is not known.
+func (l *Log) absent(name string) bool {
+	if l.listed == nil {
+		return false
+	}
+	_, found := slices.BinarySearch(l.listed, name)
+	return !found
+}
+
+// absentFile is absent for one of a segment's files.
+func (l *Log) absentFile(s *segment, k kind) bool {
+	return l.listed != nil && l.absent(offsetName(s.base)+k.suffix())
 }
 
 func hasSuffix(name, suffix string) bool {
@@ -91,13 +116,11 @@ func hasSuffix(name, suffix string) bool {
 // recover reads the folder and makes the log's state from it: what lies behind durable is not known to be on disk, what
 // lies behind written is not known to be whole. [work]
 func (l *Log) recover(start, durable, written kafka.Offset, writtenID kafka.TopicID) error {
-	if err := l.env.FS.MkdirAll(l.Dir()); err != nil {
-		return err
-	}
 	d, err := l.list()
 	if err != nil {
 		return err
 	}
+	defer func() { l.listed = nil }()
 	if err := l.loadTopicID(); err != nil {
 		return err
 	}
@@ -276,79 +299,6 @@ func (l *Log) spillAndDrop(s *segment) error {
 	s.dropTailLocked()
 	l.mu.Unlock()
 	return nil
-}
-
-// loadIndexes counts the entries of a segment's indexes and takes the highest timestamp from the last one. It reports
-// whether sizes and last entries are such as a whole segment has.
-func (l *Log) loadIndexes(s *segment) (bool, error) {
-	if err := l.countTxns(s); err != nil {
-		return false, err
-	}
-	var last [kinds][]byte
-	var counts [kinds]int32
-	for k := kindIndex; k <= kindTime; k++ {
-		st, err := l.env.FS.Stat(l.fileName(s.base, k.suffix()))
-		if isNotExist(err) {
-			if s.size == 0 || k == kindIndex && s.size <= int64(l.Config().indexInterval()) {
-				continue
-			}
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		size := int64(entryBytes(k))
-		if st.Size%size != 0 || st.Size > math.MaxInt32 {
-			return false, nil
-		}
-		counts[k] = int32(st.Size / size)
-		if counts[k] == 0 {
-			if k == kindTime && s.size > 0 || s.size > 2*int64(l.Config().indexInterval()) {
-				return false, nil
-			}
-			continue
-		}
-		lease, err := l.acquire(s, k)
-		if err != nil {
-			return false, err
-		}
-		last[k] = make([]byte, size)
-		_, err = lease.ReadAt(last[k], st.Size-size)
-		lease.Release()
-		if err != nil {
-			return false, fmt.Errorf("read %s: %w", l.fileName(s.base, k.suffix()), err)
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s.counts[kindIndex], s.counts[kindTime] = counts[kindIndex], counts[kindTime]
-	span := int64(s.end - s.base)
-	if b := last[kindIndex]; b != nil {
-		e := parseOffsetEntry(b)
-		if e.pos <= 0 || int64(e.pos) >= s.size || e.rel < 0 || span > 0 && int64(e.rel) >= span {
-			return false, nil
-		}
-	}
-	if b := last[kindTime]; b != nil {
-		e := parseTimeEntry(b)
-		if e.ts < 0 || e.rel < 0 || e == (timeEntry{}) || span > 0 && int64(e.rel) >= span {
-			return false, nil
-		}
-		s.maxTS, s.maxTSAt, s.indexedTS = e.ts, s.base+kafka.Offset(e.rel), e.ts
-	}
-	return true, nil
-}
-
-// countTxns counts the entries of a transaction index.
-func (l *Log) countTxns(s *segment) error {
-	st, err := l.env.FS.Stat(l.fileName(s.base, kindTxn.suffix()))
-	if isNotExist(err) {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s.counts[kindTxn] = int32(st.Size / txnEntryBytes)
-	return err
 }
 
 // reread checks a segment from the last index entry below the recovery point on, cuts it off where the batches end,
@@ -539,6 +489,9 @@ func (l *Log) rescan(s *segment, at rescanFrom, check bool) (int64, error) {
 func (l *Log) cutIndexes(s *segment, at rescanFrom) error {
 	keep := [kinds]int32{kindIndex: at.offsets, kindTime: at.times}
 	for k := kindIndex; k <= kindTime; k++ {
+		if l.absentFile(s, k) {
+			continue
+		}
 		name := l.fileName(s.base, k.suffix())
 		size := int64(keep[k]) * int64(entryBytes(k))
 		st, err := l.env.FS.Stat(name)
@@ -572,7 +525,11 @@ func (l *Log) cutIndexes(s *segment, at rescanFrom) error {
 // loadEpochs reads leader-epoch-checkpoint. It reports false when the epochs must be learnt from the whole log.
 func (l *Log) loadEpochs() bool {
 	var cache epochCache
-	b, err := vfs.ReadFile(l.env.FS, l.Dir()+"/"+epochsFile, maxMetaBytes)
+	var b []byte
+	err := fs.ErrNotExist
+	if !l.absent(epochsFile) {
+		b, err = vfs.ReadFile(l.env.FS, l.Dir()+"/"+epochsFile, maxMetaBytes)
+	}
 	if err == nil {
 		cache.list, err = parseEpochs(b)
 	}

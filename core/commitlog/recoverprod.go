@@ -185,9 +185,12 @@ func (l *Log) cutTxns(end kafka.Offset) error {
 
 func (l *Log) cutTxnFile(s *segment, end kafka.Offset) error {
 	name := l.fileName(s.base, kindTxn.suffix())
-	b, err := vfs.ReadFile(l.env.FS, name, maxMetaBytes)
-	if err != nil && !isNotExist(err) {
-		return err
+	var b []byte
+	if !l.absentFile(s, kindTxn) {
+		var err error
+		if b, err = vfs.ReadFile(l.env.FS, name, maxMetaBytes); err != nil && !isNotExist(err) {
+			return err
+		}
 	}
 	n := 0
 	for n+txnEntryBytes <= len(b) {

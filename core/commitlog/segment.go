@@ -134,7 +134,12 @@ func (l *Log) acquire(s *segment, k kind) (*Lease, error) {
 
 // acquireNew is acquire for a writer of an index, who makes the file when it is not there. A reader must not: the
 // segment may have been deleted under it.
-func (l *Log) acquireNew(s *segment, k kind) (*Lease, error) { return l.acquireSlow(s, k, vfs.Create) }
+func (l *Log) acquireNew(s *segment, k kind) (*Lease, error) {
+	if l.listed != nil { // it is written only while nobody else uses the log
+		l.listed = nil
+	}
+	return l.acquireSlow(s, k, vfs.Create)
+}
 
 func (l *Log) acquireSlow(s *segment, k kind, flag vfs.Flag) (*Lease, error) {
 	lease, err := l.env.Files.acquire(&s.files[k], func() (vfs.File, error) {

@@ -153,6 +153,14 @@ func (c *Call) reply(r kmsg.Response) {
 	tags := r.IsFlexible() && c.Key != apiVersionsKey // its response header stays v0 (KIP-511)
 	b := c.pool.Get(replyBytes)
 	out := wire.AppendResponseHeader(b.B[:0], c.CorrelationID, tags)
+	if shared, ok := r.(*encodedResponse); ok {
+		// Sent from where it is: a thousand clients that do not read would else hold a thousand copies.
+		wire.FinishFrame(out, len(shared.body))
+		c.Answer.Buf, c.Answer.Head = b, out
+		c.Answer.Pieces = append(c.Answer.Pieces, Piece{To: len(out)}, Piece{B: shared.body})
+		c.Conn.Completed(c)
+		return
+	}
 	out = r.AppendTo(out)
 	c.send(b, out)
 }

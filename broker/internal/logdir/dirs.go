@@ -35,7 +35,7 @@ const (
 	straySuffix  = "-stray"
 )
 
-// openFiles bounds the segment files that one log folder keeps open.
+// openFiles bounds the segment files that one log folder keeps open while few are in use.
 const openFiles = 256
 
 // Dirs is the broker's log folders.
@@ -44,6 +44,7 @@ type Dirs struct {
 	dirs      []*dir
 	clusterID string
 	idle      atomic.Pointer[func(kafka.TopicPartition, *commitlog.Summary)]
+	sockets   func() int // see CountSockets
 }
 
 // dir is one log folder. Its schedule goroutine is started by Dirs.Start and ends in Close; it may block on files.
@@ -66,6 +67,7 @@ type dir struct {
 	cleaner    cleaner
 	bootID     string // "" when the system does not tell
 	postpone   atomic.Bool
+	trim, idle every // of the schedule
 	// checkpoints is held while checkpoint files are written; it is taken before mu.
 	checkpoints sync.Mutex
 	mu          struct {
@@ -88,7 +90,9 @@ type entry struct {
 	recovery kafka.Offset
 	log      *commitlog.Log
 	owner    Owner
-	flushed  int64 // when flush.ms last ran, milliseconds
+	flushed  int64        // when flush.ms last ran, milliseconds
+	seen     kafka.Offset // the log end at the last look for idle logs
+	rested   bool         // the log has been idle since and has given its memory back
 }
 
 type deletion struct {

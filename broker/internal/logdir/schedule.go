@@ -175,6 +175,8 @@ func (r *dir) schedule() {
 			continue
 		}
 		now := r.d.o.NowMS()
+		r.trimFiles(now)
+		r.rest(now)
 		r.checkRoom()
 		r.remove(now)
 		r.flushDue(now)
