@@ -11,7 +11,7 @@ ROUNDS ?= 50
 # The race detector needs a C compiler; without one the tests run all the same and say so.
 CC_FOUND := $(shell command -v $${CC:-cc} 2>/dev/null)
 
-.PHONY: help build bench test race lint fmt interop versus fuzz soak crash lies method stress-new clean
+.PHONY: help build bench test race lint fmt interop versus fuzz soak crash scale lies method stress-new clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -65,6 +65,9 @@ crash: build ## ROUNDS of kill -9 under acks=all traffic: nothing acknowledged m
 
 soak: build ## ten minutes of mixed load with restarts, memory and data checked
 	TIDEMARK_SOAK=10m $(GO) test -count=1 -timeout 0 -run 'TestSoak' -v ./broker/e2e
+
+scale: build ## 100,000 partitions, 10,000 segments, 1,000 clients at once, retention under load: a table of figures of each
+	TIDEMARK_SCALE=full $(GO) test -count=1 -timeout 0 -run 'TestScale' -v ./broker/e2e
 
 stress-new: ## each test added since main~1 a hundred times
 	scripts/stress-new
