@@ -24,17 +24,13 @@ import (
 // startTimeout is how long a broker may take until it listens: Kafka with 10,000 partitions after a kill takes a minute.
 const startTimeout = 4 * time.Minute
 
-// side is how one arm is started, and started again.
+// arm is one side: how it is started, and started again.
 type arm struct {
 	info   ArmInfo
 	target *target.Target
 	data   string // folder of its own
-	idle   int64  // CPU clock at the beginning of a block
 	start  func(ctx context.Context, a *arm) (*target.Target, error)
 }
-
-// stopped reports that an arm does not run.
-func (a *arm) stopped() bool { return a.target == nil }
 
 func (a *arm) pid() int {
 	if a.target == nil || len(a.target.PIDs) == 0 {

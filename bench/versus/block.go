@@ -14,9 +14,9 @@ import (
 
 // idleTime is what an arm used in a block, and how much of that while it was measured itself.
 type idleTime struct {
-	cpu, own   int64
-	wall, busy time.Duration
-	began      time.Time
+	cpu, own int64
+	busy     time.Duration
+	began    time.Time
 }
 
 // fewestPairs is how many runs of a side there are before it can be settled: those that its last five windows of equal
