@@ -2,6 +2,9 @@ package bench
 
 import (
 	"bytes"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -63,10 +66,56 @@ func TestWrongFlagsAndArgumentsAreUsageErrors(t *testing.T) {
 		{"bench", "plan"}, {"bench", "plan", "a", "b"}, {"bench", "run", "--sed", "7"}, {"bench", "compare", "one"},
 		{"bench", "gate", "a", "b", "--max-regression", "-5"}, {"bench", "report", "/no/such/run"}, {"host", "extra"},
 		{"bench", "profile", "/no/such/run"}, {"bench", "run", "smoke", "--pyroscope", "here"}, {"profiles", "receive"}, {"profiles", "diff", "a"},
-		{"profiles", "diff", "/no/a", "/no/b"}, {"profiles", "diff", "/tmp", "/tmp", "--kind", "cpuu"},
+		{"profiles", "diff", "/no/a", "/no/b"}, {"bench", "gat", "a", "b"}, {"bench", "verify", "/no/such/run"}, {"bench", "verify"},
+		{"bench", "export", "/no/such/run", "--format", "csv"}, {"bench", "export", "x", "--format", "gobenh"}, {"bench", "export", "x", "--format", "omb"},
+		{"bench", "run", "smoke", "--web", "0.0.0.0:0"}, {"bench", "gate", "a", "b", "--release", "/no/such/run"}, {"profiles", "diff", "/tmp", "/tmp", "--kind", "cpuu"},
 	} {
 		if _, err := output(t, args...); exitOf(err) != exitUsage {
 			t.Errorf("%v: %v (exit %d)", args, err, exitOf(err))
 		}
+	}
+}
+
+// TestGateWords: identical runs never fail, and what cannot be told never passes.
+func TestGateWords(t *testing.T) {
+	const quick = "../results/quick"
+	out, err := output(t, "bench", "gate", quick, quick, "--release", quick)
+	if exitOf(err) != exitInconclusive || strings.Count(out, "CANNOT TELL ") != 2 || !strings.Contains(out, "allowed") || !strings.Contains(out, "calls per record") {
+		t.Errorf("exit %d\n%s", exitOf(err), out)
+	}
+	if out, err = output(t, "bench", "gate", quick, quick, "--max-regression", "60%"); err != nil && exitOf(err) != exitInconclusive || strings.Contains(out, "FAIL") {
+		t.Errorf("exit %d\n%s", exitOf(err), out)
+	}
+	if out, err = output(t, "bench", "compare", quick, quick); err != nil || !strings.Contains(out, "0 stand (") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err = output(t, "bench", "verify", quick); err != nil || !strings.Contains(out, "HOLDS ") || !strings.Contains(out, "not checked: ") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err = output(t, "bench", "schema"); err != nil || !strings.Contains(out, "result.json") || !strings.Contains(out, "percentiles") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err = output(t, "bench", "profile", quick, quick); err != nil && exitOf(err) != exitInconclusive {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestAnUnreachableTargetLeavesNothing: one line, exit 5, no folder.
+func TestAnUnreachableTargetLeavesNothing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	_, err = output(t, "bench", "run", "smoke", "--bootstrap", addr, "--out", dir)
+	if exitOf(err) != exitFailure || !strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("exit %d: %v", exitOf(err), err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the folder: %v", err)
 	}
 }
