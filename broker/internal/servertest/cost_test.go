@@ -31,13 +31,16 @@ const helperEnv = "TIDEMARK_SERVER_COST_HELPER"
 var costTopicID = kafka.TopicID{1, 2, 3}
 
 func TestMain(m *testing.M) {
-	switch os.Getenv(helperEnv) {
+	kind, _, _ := strings.Cut(os.Getenv(helperEnv), ":")
+	switch kind {
 	case "broker":
 		helperBroker()
 	case "hung":
 		helperHung()
 	case "bare":
-		helperBare()
+		serveBare(bareConn)
+	case "baresend":
+		helperBareSend()
 	default:
 		os.Exit(m.Run())
 	}
@@ -54,7 +57,9 @@ func (h *helperT) Fatal(a ...any)            { fmt.Fprintln(os.Stderr, a...); os
 func (h *helperT) Fatalf(f string, a ...any) { h.Fatal(fmt.Sprintf(f, a...)) }
 
 func helperBroker() {
-	n := startNode(&helperT{}, os.Getenv("HELPER_DIR"), "log.segment.bytes=1073741824")
+	settings := strings.Split(os.Getenv(helperEnv), ":") // broker:name=value:name=value
+	settings[0] = "log.segment.bytes=1073741824"
+	n := startNode(&helperT{}, os.Getenv("HELPER_DIR"), settings...)
 	n.topicWithID("t", costTopicID, 6)
 	if name := os.Getenv("HELPER_PROFILE"); name != "" {
 		f, err := os.Create(name)
@@ -67,7 +72,8 @@ func helperBroker() {
 	n.stop()
 }
 
-func helperBare() {
+// serveBare gives each connection, numbered, a goroutine.
+func serveBare(serve func(c net.Conn, i int)) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
@@ -79,7 +85,7 @@ func helperBare() {
 			if err != nil {
 				return
 			}
-			go bareConn(c, i)
+			go serve(c, i)
 		}
 	}()
 	waitForTerm()
@@ -105,6 +111,7 @@ func bareConn(c net.Conn, i int) {
 		return
 	}
 	defer func() { _ = log.Close() }()
+	writeback := newWriteback(log)
 	table := crc32.MakeTable(crc32.Castagnoli)
 	b := make([]byte, 4<<20)
 	answer := make([]byte, 60)
@@ -135,6 +142,7 @@ func bareConn(c net.Conn, i int) {
 				return
 			}
 			at += int64(size - 60)
+			writeback.reach(at)
 			used += size
 			answers = append(answers, answer...)
 		}
@@ -180,7 +188,8 @@ func (h *helper) cpu(b *testing.B) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// drive sends frames over one connection with a window of requests for a while and gives how many were answered.
+// drive sends frames over one connection with a window of requests for a while, one window at least, and gives how many were
+// answered.
 func drive(b *testing.B, addr string, frame []byte, window int, d time.Duration) int {
 	b.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -193,7 +202,7 @@ func drive(b *testing.B, addr string, frame []byte, window int, d time.Duration)
 	r := bufio.NewReaderSize(c, 64<<10)
 	var size [4]byte
 	answered := 0
-	for end := time.Now().Add(d); time.Now().Before(end); {
+	for end := time.Now().Add(d); answered == 0 || time.Now().Before(end); {
 		_, err := c.Write(burst)
 		must(b, err)
 		for range window {
@@ -232,18 +241,18 @@ type side struct {
 }
 
 // interleave lets children work by turns, ABBA, for about d in all, and gives how much each has done for a CPU-second.
-func interleave(b *testing.B, kinds []string, d time.Duration, work func(addr string, d time.Duration) int) map[string]float64 {
+func interleave(b *testing.B, kinds []string, d time.Duration, work func(h *helper, d time.Duration) int) map[string]float64 {
 	b.Helper()
 	var sides []*side
 	for _, kind := range kinds {
 		s := &side{helper: startHelper(b, kind)}
-		work(s.addr, slice)
+		work(s.helper, slice)
 		sides = append(sides, s)
 	}
 	for end := time.Now().Add(d); time.Now().Before(end); slices.Reverse(sides) {
 		for _, s := range sides {
 			before := s.helper.cpu(b)
-			s.n += work(s.addr, slice)
+			s.n += work(s.helper, slice)
 			s.cpu += s.helper.cpu(b) - before
 		}
 	}
@@ -272,8 +281,8 @@ func BenchmarkProduceCost(b *testing.B) {
 			f := frame(1, produceRequest(9, 1, "t", costTopicID, map[int32][]byte{0: batch(b, records, make([]byte, c.size/records))}))
 			checkAccepted(b, f)
 			d := max(time.Duration(b.N)*time.Microsecond, 2*time.Second)
-			cost := interleave(b, []string{"broker", "bare"}, d, func(addr string, d time.Duration) int {
-				return drive(b, addr, f, c.window, d)
+			cost := interleave(b, []string{"broker", "bare"}, d, func(h *helper, d time.Duration) int {
+				return drive(b, h.addr, f, c.window, d)
 			})
 			b.ReportMetric(cost["broker"], "broker-req/cpu-s")
 			b.ReportMetric(cost["bare"], "bare-req/cpu-s")
