@@ -124,7 +124,10 @@ func newFront(t *testing.T, to *sink.Sink, config *tls.Config, mechanism string)
 		if err != nil {
 			t.Fatal(err)
 		}
-		stored := c.GetStoredCredentials(scram.KeyFactors{Salt: "salt of it", Iters: 4096})
+		stored, err := c.GetStoredCredentialsWithError(scram.KeyFactors{Salt: "salt of it", Iters: 4096})
+		if err != nil {
+			t.Fatal(err)
+		}
 		if f.scram, err = hash.NewServer(func(string) (scram.StoredCredentials, error) { return stored, nil }); err != nil {
 			t.Fatal(err)
 		}
@@ -436,6 +439,9 @@ func TestWhatASecuredTargetRefusesIsSaid(t *testing.T) {
 				t.Error("the folder was left behind")
 			}
 		})
+	}
+	if _, _, err := tidemark(t, "load", "--bootstrap", secure, "--check-only"); ExitCode(err) != exitFailure || !strings.Contains(err.Error(), "--command-config") {
+		t.Errorf("without properties: %v", err)
 	}
 	unnamed := properties(t, "security.protocol=SSL", "ssl.truststore.type=PEM", "ssl.truststore.location="+other.ca, "ssl.endpoint.identification.algorithm=")
 	if out, _, err := tidemark(t, "load", "--bootstrap", elsewhere, "--command-config", unnamed, "--check-only"); err != nil || !strings.Contains(out, "   SSL   ") {
