@@ -19,7 +19,7 @@ import (
 const worstMemoryMiB = 600
 
 // The worst valid frame of each API, as large as it may be: as many elements of each array as fit, and as many unknown tags.
-// Two connections send each one at once; the broker answers or closes, and its peak memory stays bounded.
+// Four connections send each one at once; the broker answers or closes, and its peak memory stays bounded.
 func TestTheWorstValidFrameOfEachAPI(t *testing.T) {
 	if testing.Short() {
 		t.Skip("about a minute")
@@ -45,7 +45,7 @@ func TestTheWorstValidFrameOfEachAPI(t *testing.T) {
 				b, err := proc.Start(t.Context(), proc.Options{Bin: bin, Data: t.TempDir(), NoAdmin: true})
 				must(t, err)
 				defer b.Kill()
-				ended := make(chan error, 2)
+				ended := make(chan error, 4)
 				for range cap(ended) {
 					go func() { ended <- sendWorst(b.Addr, frame) }()
 				}
