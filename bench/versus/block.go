@@ -31,14 +31,14 @@ func (p Profile) fewestPairs(spec *workload.Spec) int {
 // block measures one row in the processes that run, for at most the time given or the fewest windows that can be judged.
 func (s *session) block(ctx context.Context, r *Row, process int, atMost time.Duration) (*Block, error) {
 	began := time.Now()
-	spec, err := s.suite.spec(r)
-	if err != nil {
-		return nil, err
-	}
 	arms := s.armsFor(r, process)
 	b := &Block{Row: r.Name, Process: process, Settled: map[string]string{}, From: map[string]int{}, Idle: map[string]float64{}}
 	for _, a := range arms {
 		b.Arms = append(b.Arms, a.info.Name)
+	}
+	spec, err := s.suite.spec(r)
+	if err != nil {
+		return b, err
 	}
 	topics, err := s.keptTopics(ctx, r, spec, arms)
 	if err != nil {

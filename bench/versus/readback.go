@@ -28,12 +28,19 @@ const readTimeout = 3 * time.Minute
 // endsOf asks for the ends of a topic's logs.
 func endsOf(ctx context.Context, bootstrap, topic string) (offsets, error) {
 	return withAdmin(ctx, bootstrap, func(ctx context.Context, admin *kadm.Client) (offsets, error) {
-		listed, err := admin.ListEndOffsets(ctx, topic)
-		if err == nil {
-			err = listed.Error()
-		}
-		if err != nil {
-			return nil, fmt.Errorf("ends of topic %s: %w", topic, err)
+		var listed kadm.ListedOffsets
+		for {
+			var err error
+			if listed, err = admin.ListEndOffsets(ctx, topic); err == nil {
+				err = listed.Error()
+			}
+			if err == nil {
+				break
+			}
+			pause(ctx, 50*time.Millisecond) // a topic that was just made has no leaders everywhere yet
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("ends of topic %s: %w", topic, err)
+			}
 		}
 		ends := offsets{topic: {}}
 		listed.Each(func(o kadm.ListedOffset) { ends[topic][o.Partition] = o.Offset })

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidemark/tidemark/bench/host"
@@ -278,13 +279,16 @@ func (s *session) process(ctx context.Context, process int) error {
 			continue
 		}
 		b, err := s.block(ctx, r, process, s.share(i, process))
-		if b != nil && len(b.Windows) > 0 && (err == nil || ctx.Err() == nil) {
-			s.doc.Blocks = append(s.doc.Blocks, b)
-			if err := s.save(); err != nil {
-				return err
-			}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		if err != nil {
+		if err != nil { // one row that failed must not cost the others
+			b.Error = err.Error()
+			s.note(fmt.Sprintf("row %s in process %d: %v", r.Name, process, err))
+			s.say("row %s failed: %v", r.Name, err)
+		}
+		s.doc.Blocks = append(s.doc.Blocks, b)
+		if err := errors.Join(s.save(), s.revive(ctx, process)); err != nil {
 			return err
 		}
 	}
@@ -295,6 +299,24 @@ func (s *session) process(ctx context.Context, process int) error {
 		}
 	}
 	return s.save()
+}
+
+// revive starts an arm that died anew, so that the rows behind are measured.
+func (s *session) revive(ctx context.Context, process int) error {
+	for _, a := range s.arms {
+		if a.target != nil && a.target.Alive() {
+			continue
+		}
+		s.note(fmt.Sprintf("%s ended in process %d and was started anew", a.info.Name, process))
+		a.target = nil
+		if err := a.up(ctx, true); err != nil {
+			return err
+		}
+		if err := answers(ctx, a.target.Bootstrap); err != nil {
+			return fmt.Errorf("%s: %w", a.info.Name, err)
+		}
+	}
+	return nil
 }
 
 // left is what is left of the budget for the rows of this process and the ones behind it.
@@ -398,7 +420,7 @@ func headline(r *Row, w *Window) string {
 		}
 	}
 	if len(w.Reasons) > 0 && w.Status != "ok" {
-		text += "  (" + w.Reasons[0] + ")"
+		text += "  (" + strings.Join(w.Reasons, "; ") + ")"
 	}
 	return text
 }
