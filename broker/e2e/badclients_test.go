@@ -80,6 +80,7 @@ func TestGarbage(t *testing.T) {
 		"a control frame":       append(binary.BigEndian.AppendUint32(nil, 50<<20), 0, 3, 0, 9, 0, 0, 0, 1),
 		"HTTP":                  []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
 		"a TLS hello":           {0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc, 0x03, 0x03, 0x11},
+		"SSH":                   []byte("SSH-2.0-OpenSSH_9.6\r\n"),
 		"a header cut short":    {0, 0, 0, 9, 0, 3, 0, 9, 0, 0, 0, 1, 0},
 		"a client id too long":  {0, 0, 0, 10, 0, 3, 0, 9, 0, 0, 0, 1, 0x7f, 0xff},
 		"a body cut short":      raw(3, 9, "\x00\x03e2e\x00\x7f"),
@@ -267,7 +268,7 @@ func TestThousandsOfConnections(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	n := int(min(limit.Cur-1000, 8000))
+	n := int(min(limit.Cur-1000, 10_000))
 	if testing.Short() {
 		n = min(n, 1000)
 	}
