@@ -294,18 +294,24 @@ func (b *bench) clocks(c *store.Cell, res *result.Result, rng *rand.Rand, rate, 
 	for _, name := range clocks {
 		h := whole[name]
 		l := result.Latency{Count: h.TotalCount(), Sound: true, MinNanos: h.Min(), MaxNanos: h.Max()}
-		for _, p := range []float64{50, 75, 90, 95, 99, 99.9, 99.99} {
-			rank, seen := max(1, int64(math.Ceil(p/100*float64(h.TotalCount())))), int64(0)
-			for _, bar := range h.Distribution() {
-				if seen += bar.Count; seen >= rank {
-					above := h.TotalCount() - seen
-					l.Percentiles = append(l.Percentiles, result.Percentile{P: p, Nanos: min(bar.To, h.Max()), Above: above, Excursions: above / 4})
-					break
-				}
-			}
-		}
+		l.Percentiles = percentilesOf(h)
 		res.Clocks[name] = l
 	}
+}
+
+// percentilesOf counts ranks as the load process does.
+func percentilesOf(h *hdrhistogram.Histogram) (out []result.Percentile) {
+	for _, p := range []float64{50, 75, 90, 95, 99, 99.9, 99.99} {
+		rank, seen := max(1, int64(math.Ceil(p/100*float64(h.TotalCount())))), int64(0)
+		for _, bar := range h.Distribution() {
+			if seen += bar.Count; seen >= rank {
+				above := h.TotalCount() - seen
+				out = append(out, result.Percentile{P: p, Nanos: min(bar.To, h.Max()), Above: above, Excursions: above / 4})
+				break
+			}
+		}
+	}
+	return out
 }
 
 func must(t *testing.T, err error) {

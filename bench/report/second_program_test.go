@@ -14,7 +14,7 @@ import (
 // TestRandomResultsAreWrittenAsASecondProgramReadsThem makes benches of random states up, renders them, and has each table
 // and each sentence of the Answer made again by bench/verify, which shares no code with the report.
 func TestRandomResultsAreWrittenAsASecondProgramReadsThem(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(4) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 77))
 			b := newBench(t, "smoke")
