@@ -204,7 +204,10 @@ func (s *session) measureAlone(ctx context.Context) error {
 	}
 	if r := s.aloneRow(aloneGenerator); r != nil && !s.has(r.Name, 1) {
 		if err := s.generators(ctx, r); err != nil {
-			return err
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			s.note("generators: " + err.Error())
 		}
 	}
 	return nil
