@@ -56,7 +56,12 @@ func TestSessionOfTwoBrokers(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, table.String())
 		}
 	}
-	for _, name := range []string{"report.html", "report.md", "profiles/produce.broker.cpu.pprof"} {
+	for _, b := range d.Blocks { // or a note says why there is none
+		if _, err := os.Stat(filepath.Join(dir, b.Profile)); err != nil || b.Row == "produce" && b.Profile == "" && len(d.Notes) == 0 {
+			t.Errorf("%s: profile %q: %v", b.Row, b.Profile, err)
+		}
+	}
+	for _, name := range []string{"report.html", "report.md"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -11,8 +11,8 @@ broker:
 kafka:
   - {name: kafka, about: a second broker of ours stands in, heap: 1G}
 profiles:
-  - {name: full, about: all, budget: 1m, processes: 1, pairs: 2, blocks: 2, settle-at-most: 1s, tuned: false, warm-up: 0s}
-set: {driver: raw, acks: all, idempotence: "true", in-flight: "5", producers: "1", partitions: "2", record-size: 256B, partitioner: roundrobin, drain: 5s, consumers: "0"}
+  - {name: full, about: all, budget: 10m, processes: 1, pairs: 2, blocks: 2, settle-at-most: 1s, tuned: false, warm-up: 0s}
+set: {driver: raw, acks: all, idempotence: "true", in-flight: "5", producers: "1", partitions: "2", record-size: 256B, partitioner: roundrobin, drain: 20s, consumers: "0"}
 rows:
   - name: produce
     title: produce
@@ -27,7 +27,7 @@ rows:
   - name: fetch
     title: catch-up fetch
     read: 16MiB
-    set: {question: capacity, producers: "0", consumers: "1", fetch-max: 512KiB, fetch-partition-max: 128KiB, warm-up: 0s, window: 100ms, drain: 2s}
+    set: {question: capacity, producers: "0", consumers: "1", fetch-max: 512KiB, fetch-partition-max: 128KiB, warm-up: 0s, window: 100ms, drain: 20s}
     ceiling: {sendfile: true}
     goals: [{measure: MB read per CPU-s, ratio: 1.6}]
   - name: tail
