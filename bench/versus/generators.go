@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -126,7 +125,7 @@ func (s *session) perfTest(ctx context.Context, a *arm, topic string, records, s
 	ctx, cancel := context.WithTimeout(ctx, generatorTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.options.Kafka, "run", "ProducerPerformance", "--topic", topic, "--num-records", strconv.Itoa(records),
-		"--record-size", strconv.Itoa(size), "--throughput", "-1", "--producer-props", "bootstrap.servers="+a.target.Bootstrap, "acks=all",
+		"--record-size", strconv.Itoa(size), "--throughput", "-1", "--command-property", "bootstrap.servers="+a.target.Bootstrap, "acks=all",
 		"linger.ms=5", "batch.size=65536", "buffer.memory=67108864")
 	cmd.Env = append(os.Environ(), "KAFKA_JVM=-Xmx512m")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -136,7 +135,8 @@ func (s *session) perfTest(ctx context.Context, a *arm, topic string, records, s
 		return 0, err
 	}
 	if err := cmd.Wait(); err != nil {
-		return 0, fmt.Errorf("%s: %w", filepath.Base(s.options.Kafka), err)
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		return 0, fmt.Errorf("%w: %s", err, lines[len(lines)-1])
 	}
 	if !strings.Contains(out.String(), strconv.Itoa(records)+" records sent") {
 		return 0, fmt.Errorf("it did not say that it sent %d records", records)
