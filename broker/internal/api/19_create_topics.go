@@ -60,15 +60,20 @@ func (h *Handlers) createTopicsNow(ctx context.Context, r *kmsg.CreateTopicsRequ
 	if len(topics) > 0 {
 		ctx, cancel := within(ctx, r.TimeoutMillis)
 		defer cancel()
+		defaults := h.createdSettings(nil) // most topics have none of their own, and a request may make thousands
 		for i, result := range h.Controller.CreateTopics(ctx, topics, r.ValidateOnly) {
-			resp.Topics = append(resp.Topics, h.createdTopic(result, topics))
+			settings := defaults
+			if len(topics[i].Configs) > 0 && result.Err == kafka.None {
+				settings = h.createdSettings(topics[i].Configs)
+			}
+			resp.Topics = append(resp.Topics, createdTopic(result, settings))
 			if result.Err == kafka.None && !r.ValidateOnly {
 				h.warnIdle(&topics[i])
 			}
 		}
 	}
 	for _, result := range refused {
-		resp.Topics = append(resp.Topics, h.createdTopic(result, nil))
+		resp.Topics = append(resp.Topics, createdTopic(result, nil))
 	}
 	return resp
 }
@@ -117,7 +122,7 @@ func readReplicas(ids []int32) []kafka.BrokerID {
 }
 
 // createdTopic tells of one topic, with the settings that it got.
-func (h *Handlers) createdTopic(result controller.TopicResult, asked []controller.NewTopic) kmsg.CreateTopicsResponseTopic {
+func createdTopic(result controller.TopicResult, settings []kmsg.CreateTopicsResponseTopicConfig) kmsg.CreateTopicsResponseTopic {
 	t := kmsg.NewCreateTopicsResponseTopic()
 	t.Topic, t.ErrorCode, t.TopicID = result.Name, int16(result.Err), result.ID
 	t.NumPartitions, t.ReplicationFactor, t.Configs = -1, -1, []kmsg.CreateTopicsResponseTopicConfig{}
@@ -127,18 +132,18 @@ func (h *Handlers) createdTopic(result controller.TopicResult, asked []controlle
 	}
 	t.NumPartitions = int32(len(result.Topic.Partitions))
 	t.ReplicationFactor = int16(len(result.Topic.Partitions[0].Replicas))
-	var own map[string]string
-	for i := range asked {
-		if asked[i].Name == result.Name {
-			own = asked[i].Configs
-		}
-	}
+	t.Configs = settings
+	return t
+}
+
+// createdSettings lists all settings of a topic that was made with some of its own.
+func (h *Handlers) createdSettings(own map[string]string) (list []kmsg.CreateTopicsResponseTopicConfig) {
 	for _, e := range h.Config.Now().DescribeTopic(own) {
 		c := kmsg.NewCreateTopicsResponseTopicConfig()
 		c.Name, c.Value, c.Source = e.Definition.Name, kmsg.StringPtr(e.Value), int8(e.Source)
-		t.Configs = append(t.Configs, c)
+		list = append(list, c)
 	}
-	return t
+	return list
 }
 
 // errText is an error's words for a field that may be null.
