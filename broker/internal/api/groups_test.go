@@ -109,8 +109,19 @@ func (n *groupNode) change(records ...metadata.Record) {
 // answered is a connection that takes one answer.
 type answered chan []byte
 
-func (a answered) Share(*Call, int64) bool      { return true }
-func (a answered) Completed(c *Call)            { a <- slices.Clone(c.Answer.Head) }
+func (a answered) Share(*Call, int64) bool { return true }
+func (a answered) Completed(c *Call) {
+	if len(c.Answer.Pieces) == 0 {
+		a <- slices.Clone(c.Answer.Head)
+		return
+	}
+	var b []byte
+	for _, p := range c.Answer.Pieces {
+		b = append(append(b, c.Answer.Head[p.From:p.To]...), p.B...)
+	}
+	a <- b
+}
+
 func (a answered) Abort(_ *Call, reason string) { a <- []byte("abort: " + reason) }
 
 // do sends a request at a version through the table, as bytes, and decodes the answer.
