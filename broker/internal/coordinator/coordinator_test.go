@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -377,11 +378,17 @@ func TestCompressedOffsetsTopic(t *testing.T) {
 // one that was there before is loaded, even if its creation is seen again when the broker starts.
 func TestNewTopicOpensOnlyWhatIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // several partitions are loaded at once
 		opened := map[kafka.Partition]int{}
 		var b *fakeBroker
 		count := func() {
 			open := b.o.Open
-			b.o.Open = func(p kafka.Partition) (Log, kafka.ErrorCode) { opened[p]++; return open(p) }
+			b.o.Open = func(p kafka.Partition) (Log, kafka.ErrorCode) {
+				mu.Lock()
+				opened[p]++
+				mu.Unlock()
+				return open(p)
+			}
 		}
 		b = newFakeBroker(t, nil)
 		count()
