@@ -15,6 +15,7 @@ const (
 	frameHead    = 60
 	answerBytes  = 60
 	ceilingBytes = 1 << 30 // the file begins anew there: rounds of at most this stay below the background dirty limit
+	touchPerSec  = 2 << 30 // what is touched before for each second; more than the loop writes
 )
 
 // RequestCeiling is what a bare loop reaches that only does what no broker can avoid for a request: receive a frame of
@@ -38,6 +39,9 @@ func SendfileCeiling(dir string, targetCores, loadCores []int, d time.Duration) 
 
 // requests runs the client and the bare server on a connection of their own.
 func (m *measurer) requests(frameBytes, window int) (answered, bytes int64, wall, cpu time.Duration, err error) {
+	if _, err := Touch(m.dir, min(ceilingBytes, int64(m.length().Seconds()*touchPerSec))); err != nil {
+		return 0, 0, 0, 0, err
+	}
 	f, err := m.scratch()
 	if err != nil {
 		return 0, 0, 0, 0, err

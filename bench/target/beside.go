@@ -1,14 +1,13 @@
 package target
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/tidemark/tidemark/bench/host"
 	"github.com/tidemark/tidemark/bench/store"
 	"github.com/tidemark/tidemark/core/lie"
 	"github.com/tidemark/tidemark/loadgen/result"
+	"github.com/tidemark/tidemark/loadgen/workload"
 )
 
 // beside measures the receive ceiling before and after a run, on the run's own cores; nil measures nothing.
@@ -44,29 +43,21 @@ func (b *beside) again() []result.Ceiling {
 	return []result.Ceiling{{Name: b.before.Name, Unit: "MB/CPU-s", Before: b.before.PerCPU, After: after.PerCPU}}
 }
 
-// touchChunk is how much is written at a time.
-const touchChunk = 1 << 20
-
-// Touch uses n bytes of memory for page cache and gives them back, so that the first large run does not pay for pages
-// that the host has yet to find (METHOD 5). It takes at most an eighth of what is available.
+// Touch uses n bytes of memory for page cache and gives them back right before a run, so that the run does not pay for
+// pages that the host has yet to find (METHOD 5). It takes at most an eighth of what is available.
 func (t *Target) Touch(n int64) (touched int64, err error) {
-	n = min(n, ReadMemory().Available/8)
-	f, err := os.CreateTemp(filepath.Dir(t.options.Data), "touch-*")
-	if err != nil {
-		return 0, fmt.Errorf("touch memory: %w", err)
-	}
-	defer f.Close()
-	if err := os.Remove(f.Name()); err != nil {
-		return 0, fmt.Errorf("touch memory: %w", err)
-	}
-	block := make([]byte, touchChunk)
-	for touched < n {
-		k, err := f.Write(block)
-		touched += int64(k)
-		if err != nil {
-			return touched, fmt.Errorf("touch memory: %w", err)
+	touched, err = host.Touch(filepath.Dir(t.options.Data), min(n, ReadMemory().Available/8))
+	t.touched = max(t.touched, touched)
+	return touched, err
+}
+
+// willWrite is about what the target will write in a run, with what frames and indexes add.
+func willWrite(s *workload.Spec) int64 {
+	n := int64(s.MaxBytes)
+	if span := (s.WarmUp.D() + s.Window.D()).Seconds(); s.Rate > 0 {
+		if r := int64(s.Rate * span * s.RecordSize.Mean()); n == 0 || r < n {
+			n = r
 		}
 	}
-	t.touched = max(t.touched, touched)
-	return touched, nil
+	return n + n/8
 }

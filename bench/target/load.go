@@ -60,6 +60,11 @@ func (t *Target) Run(ctx context.Context, j Job) (*store.Run, error) {
 		}
 	}
 	ceiling := t.ceilingBeside(&j.Cell)
+	if t.Mode() != "bootstrap" && t.options.Data != "" && !t.options.NoTouch {
+		if _, err := t.Touch(willWrite(spec)); err != nil {
+			return nil, err
+		}
+	}
 	r.Memory.Before = ReadMemory()
 	r.Memory.FillBytes = t.touched
 	sampling := startSampler(t.PIDs)

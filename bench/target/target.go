@@ -38,6 +38,7 @@ type Options struct {
 	Env        []string         // added to the environment of broker and load
 	LoadArgs   []string         // added to the arguments of every `tidemark load`
 	NoCeilings bool             // measure no ceiling beside capacity runs
+	NoTouch    bool             // leave memory as it is before a run: tests
 	Version    string           // of the tidemark binary, for the results
 	// Cores and LoadCores pin target and load processes; both empty, SplitCores divides what this process may use.
 	Cores, LoadCores []int
@@ -66,7 +67,7 @@ type Target struct {
 	Settings  []store.Setting
 	Version   string
 
-	touched int64 // bytes of memory that this bench has used and given back: what the next run writes into
+	touched int64 // bytes of memory that this bench has used and given back at once, at most
 }
 
 // SplitCores divides the cores this process may use: the target gets its own where there are two, half of them from

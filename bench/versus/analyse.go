@@ -106,7 +106,7 @@ func (r *Result) add(b *Block) {
 	if b.Profile != "" {
 		r.Profile = b.Profile
 	}
-	if c := b.Ceiling; c != nil && min(c.Before, c.After) < (1-ceilingsApart)*max(c.Before, c.After) {
+	if c := b.Beside; c != nil && len(c.PerCPU) > 0 && slices.Min(c.PerCPU) < (1-ceilingsApart)*slices.Max(c.PerCPU) {
 		r.CeilingMoved = true
 	}
 	for _, w := range b.Windows {
@@ -141,7 +141,9 @@ func analyseLine(d *Document, blocks []*Block, g Goal, row RowInfo) Line {
 	}
 	line.Best = better(line.Kafka, line.Higher)
 	line.Few = few(blocks, g.Measure, ours, line.Best)
-	line.ceiling(blocks, m, ours, g)
+	if row.Ceiling != "" {
+		line.ceiling(blocks, m, ours, g)
+	}
 	line.compare(d, blocks, m, ours)
 	return line
 }
@@ -332,28 +334,24 @@ func betterHalf(values []float64, higher bool) float64 {
 	return math.Exp(sum / float64(len(v)))
 }
 
-// ceiling fills in our share of the bare loop beside each block.
+// ceiling fills in our share of the bare loop, window by window: of its readings right before and behind the pair.
 func (l *Line) ceiling(blocks []*Block, m measure, ours string, g Goal) {
 	if g.OfCeiling == 0 && g.Ratio == 0 {
 		return
 	}
 	var shares, ceilings []float64
 	for _, b := range blocks {
-		c := b.Ceiling
-		if c == nil || !b.Counts(ours) {
+		if b.Beside == nil || !b.Counts(ours) {
 			continue
 		}
-		bound := (c.Before + c.After) / 2
+		readings := b.Beside.PerCPU
 		if g.Measure == "requests per CPU-s" {
-			bound = (c.RequestsBefore + c.RequestsAfter) / 2
+			readings = b.Beside.Requests
 		}
-		if !(bound > 0) {
-			continue
-		}
-		ceilings = append(ceilings, bound)
 		for _, w := range b.windowsOf(ours) {
-			if v, why := m.figure(w); why == "" && w.Pair >= b.From[ours] {
-				shares = append(shares, v/bound)
+			bound := around(readings, w.Pair)
+			if v, why := m.figure(w); why == "" && w.Pair >= b.From[ours] && bound > 0 {
+				shares, ceilings = append(shares, v/bound), append(ceilings, bound)
 			}
 		}
 	}

@@ -153,8 +153,9 @@ func TestWindowsThatMeanNothingGiveNoFigure(t *testing.T) {
 func TestShareOfTheCeilingBesideIt(t *testing.T) {
 	p := repeat([2]float64{800, 100}, 2)
 	d := document(Goal{Measure: "MB per CPU-s", Ratio: 2, OfCeiling: 0.7}, [][][2]float64{p, p, p})
+	d.Rows[0].Ceiling = "a loop"
 	for _, b := range d.Blocks {
-		b.Ceiling = &CeilingPair{Before: 900, After: 1100}
+		b.Beside = &Beside{PerCPU: []float64{900, 1100, 900}}
 	}
 	r := Analyse(d)[0]
 	if l := r.Lines[0]; math.Abs(l.Share.Value-0.804) > 0.001 || l.Verdict != Met || !r.CeilingMoved {

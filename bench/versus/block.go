@@ -44,11 +44,12 @@ func (s *session) block(ctx context.Context, r *Row, process int, atMost time.Du
 	if err != nil {
 		return b, err
 	}
-	before, beforeRequests := s.ceiling(r)
+	b.Beside = &Beside{Unit: "MB/CPU-s"}
 	s.idleFrom(arms)
 	pairs, last := 0, time.Duration(0)
 	for ; ; pairs++ {
 		from := time.Now()
+		s.readBeside(r, b)
 		if pairs >= s.profile.fewestPairs(spec) && (s.settled(b, arms, spec, pairs) || time.Since(began)+last > atMost) {
 			break
 		}
@@ -66,11 +67,6 @@ func (s *session) block(ctx context.Context, r *Row, process int, atMost time.Du
 	}
 	s.settled(b, arms, spec, pairs)
 	s.idleUntil(b, arms)
-	if after, afterRequests := s.ceiling(r); before.Error == "" && after.Error == "" && before.PerCPU > 0 {
-		b.Ceiling = &CeilingPair{Name: after.Name, Unit: "MB/CPU-s", Before: before.PerCPU, After: after.PerCPU, RequestsBefore: beforeRequests, RequestsAfter: afterRequests}
-	} else if !r.Ceiling.None() {
-		s.note("ceiling beside " + r.Name + ": " + before.Error + after.Error)
-	}
 	if process == s.profile.Processes {
 		if err := s.profiled(ctx, b, job{row: r, spec: spec, process: process, pair: pairs, topic: topics[s.arms[0].info.Name]}); err != nil {
 			return b, err
@@ -113,7 +109,7 @@ func (s *session) settled(b *Block, arms []*arm, spec *workload.Spec, pairs int)
 	for _, a := range arms {
 		name := a.info.Name
 		windows := b.windowsOf(name)
-		_, why := Settled(rest(windows))
+		_, why := Settled(rest(windows), steadiness(b.Beside.PerCPU))
 		for _, w := range windows[max(0, len(windows)-runs):] {
 			if w.Compilers >= compilerShare {
 				why = percent("its compiler threads used ", w.Compilers) + " of a core"
@@ -128,16 +124,28 @@ func (s *session) settled(b *Block, arms []*arm, spec *workload.Spec, pairs int)
 	return all
 }
 
-// ceiling measures the bare loop of a row.
-func (s *session) ceiling(r *Row) (c host.Ceiling, requests float64) {
+// readBeside measures the bare loop of a row once more; a row without a ceiling gets one of plain requests.
+func (s *session) readBeside(r *Row, b *Block) {
 	o := &s.options
+	var c host.Ceiling
+	requests := 0.0
 	switch {
 	case r.Ceiling.Sendfile:
-		return host.SendfileCeiling(o.Out, o.cores, o.loadCores, ceilingSpan), 0
-	case !r.Ceiling.None():
-		return host.RequestCeiling(o.Out, o.cores, o.loadCores, r.Ceiling.Frame, r.Ceiling.Window, ceilingSpan)
+		c = host.SendfileCeiling(o.Out, o.cores, o.loadCores, ceilingSpan)
+	case r.Ceiling.None():
+		c, requests = host.RequestCeiling(o.Out, o.cores, o.loadCores, plainFrame, plainWindow, ceilingSpan)
+	default:
+		c, requests = host.RequestCeiling(o.Out, o.cores, o.loadCores, r.Ceiling.Frame, r.Ceiling.Window, ceilingSpan)
 	}
-	return host.Ceiling{}, 0
+	if c.Error != "" || !(c.PerCPU > 0) {
+		s.note("the bare loop beside " + r.Name + ": " + c.Error)
+		return
+	}
+	b.Beside.Name = c.Name
+	b.Beside.PerCPU = append(b.Beside.PerCPU, c.PerCPU)
+	if requests > 0 {
+		b.Beside.Requests = append(b.Beside.Requests, requests)
+	}
 }
 
 // keptTopics makes the topics that stay for all windows of a block: those of a row that asks for it, and what a reading

@@ -73,7 +73,7 @@ type Block struct {
 	Windows []*Window          `json:"windows"` // in the order in which they ran
 	Settled map[string]string  `json:"settled"` // by arm: "" is settled, else what was missing
 	From    map[string]int     `json:"from"`    // by arm: first pair of the settled stretch
-	Ceiling *CeilingPair       `json:"ceiling,omitempty"`
+	Beside  *Beside            `json:"beside,omitempty"`
 	Idle    map[string]float64 `json:"idle"` // by arm: share of a core that it used while another was measured
 	Seconds float64            `json:"seconds"`
 	Error   string             `json:"error,omitempty"`
@@ -90,14 +90,21 @@ func (b *Block) Counts(arms ...string) bool {
 	return b.Error == ""
 }
 
-// CeilingPair is the bare loop right before and after a block, per CPU-second of the side that stands for the broker.
-type CeilingPair struct {
-	Name           string  `json:"name"`
-	Unit           string  `json:"unit"` // of Before and After: MB/CPU-s
-	Before         float64 `json:"before"`
-	After          float64 `json:"after"`
-	RequestsBefore float64 `json:"requestsBefore,omitempty"`
-	RequestsAfter  float64 `json:"requestsAfter,omitempty"`
+// Beside is the bare loop beside a block: a reading before each pair and one behind the last, per CPU-second of the side
+// that stands for the broker. It is a row's ceiling where the row has one; for every row it says how steady the host was.
+type Beside struct {
+	Name     string    `json:"name"`
+	Unit     string    `json:"unit"` // of PerCPU: MB/CPU-s
+	PerCPU   []float64 `json:"perCpu"`
+	Requests []float64 `json:"requests,omitempty"` // per CPU-second
+}
+
+// around is the mean of the readings on both sides of a pair; 0: none.
+func around(readings []float64, pair int) float64 {
+	if pair < 0 || pair+1 >= len(readings) {
+		return 0
+	}
+	return (readings[pair] + readings[pair+1]) / 2
 }
 
 // Window is one run against one arm.

@@ -60,9 +60,9 @@ func method(d *Document) []string {
 		"One host, loopback, one node with one replica; " + cores + ". All sides stay alive while one of them is loaded; what the others used meanwhile is in versus.json (idle).",
 		"A window is one run of tidemark load with a fresh topic (unless a row says otherwise). Dirty pages are written out before it. The sides alternate ABBA; the windows next to each other are a pair.",
 		"Cost is work for each CPU-second of the broker by its CPU clock, interpolated at the window's ends. The receive cost of produced bytes on loopback falls to the client. Closed-loop rows show no latency, rows at a rate no throughput.",
-		"Settled: over a side's last five windows of equal work (the seconds of a run at a fixed rate) range at most 5%, trend within 1% a window, and a JVM's compiler threads under 1% of a core. A block that did not settle is dropped whole; figures in brackets come from such blocks and are in no ratio.",
+		"Settled: over a side's last five windows of equal work (the seconds of a run at a fixed rate) range at most 5% and trend within 1% a window, or no more of both than five readings of the bare loop beside it would show by chance (95%; nothing settles beside a loop that varies by more than 12%), and a JVM's compiler threads under 1% of a core. A block that did not settle is dropped whole; figures in brackets come from such blocks and are in no ratio.",
 		fmt.Sprintf("A ratio is ours over the better of Kafka's settings: geometric mean over the pairs with its 95%% interval (log scale, Student t), and needs %d pairs and %d processes of each side before its goal can be met. A goal is met when the whole interval reaches it. Better half: ours over the geometric mean of the better half of Kafka's windows.", d.MinPairs, minProcesses),
-		"Ceiling: a bare loop that does only what no broker can avoid, half a second before and after each block, on the same cores.",
+		"Ceiling: a bare loop that does only what no broker can avoid, half a second before each pair and behind the last, on the same cores. As much memory as a window or a loop writes is used and given back right before it.",
 		"What a window had acknowledged is read back, record by record: by its own consumers, or by this command afterwards.",
 	}
 }

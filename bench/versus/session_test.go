@@ -124,7 +124,6 @@ func TestEveryRowAgainstKafka(t *testing.T) {
 	if rows := os.Getenv("TIDEMARK_VERSUS_ROWS"); rows != "" {
 		p.Rows = strings.Split(rows, ",")
 	}
-	suite.Touch = 0
 	dir := filepath.Join(t.TempDir(), "out")
 	o := Options{Out: dir, Profile: p.Name, Budget: time.Hour, Seed: 7, Bin: proc.Binary(t), Version: "test", Kafka: script, Progress: os.Stderr, suite: suite}
 	for i := range suite.Profiles {

@@ -1,12 +1,16 @@
 package versus
 
 import (
+	"fmt"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // The rule of METHOD 5. "Two windows agree within 15%" would have called a JVM settled at two thirds of what it reached
-// later (178, 322, 374, 522, 587, 680 MB/CPU-s).
+// later (178, 322, 374, 522, 587, 680 MB/CPU-s). METHOD's range of 5% and trend of 1% are for a host that is steady to 2%;
+// where the bare loop beside a block, which has nothing to warm up, varies by more, a side may vary as the loop does.
 const (
 	settleWindows  = 5
 	settleRange    = 0.05 // (largest - smallest) / mean
@@ -16,13 +20,68 @@ const (
 	ceilingsApart  = 0.15
 	minExcursions  = 10 // below, a percentile is shown with its weakness
 	minPairsForCI  = 2
+	minReadings    = 5    // of the bare loop before its variation is known
+	wildHost       = 0.12 // relative standard deviation of the bare loop above which nothing is settled
 	betterHalfOver = 2
 )
 
+// Steadiness is how the bare loop beside a block varied.
+type Steadiness struct {
+	SD float64 // relative standard deviation
+	N  int     // readings
+}
+
+// steadiness of readings; the zero value for fewer than two.
+func steadiness(readings []float64) Steadiness {
+	n := len(readings)
+	if n < 2 {
+		return Steadiness{}
+	}
+	mean, sum := 0.0, 0.0
+	for _, v := range readings {
+		mean += v / float64(n)
+	}
+	for _, v := range readings {
+		sum += (v - mean) * (v - mean)
+	}
+	if !(mean > 0) {
+		return Steadiness{}
+	}
+	return Steadiness{SD: math.Sqrt(sum/float64(n-1)) / mean, N: n}
+}
+
+// studentizedRange is the upper 5% point of the range of five readings over the standard deviation of others with df
+// degrees of freedom (Tukey's q for five groups); the last holds for all above.
+//
+//tidy:table
+var studentizedRange = []struct {
+	df int
+	q  float64
+}{{4, 6.29}, {5, 5.67}, {6, 5.30}, {7, 5.06}, {8, 4.89}, {9, 4.76}, {10, 4.65}, {12, 4.51}, {15, 4.37}, {20, 4.23}, {30, 4.10}, {60, 3.98}, {math.MaxInt, 3.86}}
+
+// allowed are the range and the trend that five windows may show by chance where the host is as steady as s says, METHOD's
+// own at least.
+func (s Steadiness) allowed() (most, trend float64) {
+	most, trend = settleRange, settleTrend
+	if s.N < minReadings {
+		return most, trend
+	}
+	q := 0.0
+	for _, row := range studentizedRange { // the row at or below df is the wider one
+		if q == 0 || row.df <= s.N-1 {
+			q = row.q
+		}
+	}
+	sxx := float64(settleWindows*(settleWindows*settleWindows-1)) / 12
+	t := distuv.StudentsT{Sigma: 1, Nu: float64(s.N - 1)}.Quantile(0.975)
+	return max(most, q*s.SD), max(trend, t*s.SD/math.Sqrt(sxx))
+}
+
 // Settled reports whether a series of windows of equal work has come to rest, by its last five: range at most 5%, trend
-// within 1% a window either way. Fewer windows, or one that is not a positive number, is never settled. why says what is
-// missing.
-func Settled(series []float64) (ok bool, why string) {
+// within 1% a window either way, or no more of both than five readings of the bare loop beside it would show by chance
+// (95%). Fewer windows, or one that is not a positive number, is never settled; nor is anything on a host whose bare loop
+// varies by more than 12%. why says what is missing.
+func Settled(series []float64, beside Steadiness) (ok bool, why string) {
 	if len(series) < settleWindows {
 		return false, "fewer than five windows"
 	}
@@ -35,11 +94,15 @@ func Settled(series []float64) (ok bool, why string) {
 		sum += v
 	}
 	mean := sum / settleWindows
-	if r := (slices.Max(last) - slices.Min(last)) / mean; r > settleRange {
-		return false, percent("range ", r) + " over the last five windows"
+	if beside.SD > wildHost {
+		return false, fmt.Sprintf("the host: the bare loop beside it varies by %.0f%%", 100*beside.SD)
 	}
-	if s := slope(last) / mean; math.Abs(s) > settleTrend {
-		return false, percent("trend ", s) + " a window"
+	most, trend := beside.allowed()
+	if r := (slices.Max(last) - slices.Min(last)) / mean; r > most {
+		return false, percent("range ", r) + " over the last five windows" + percent(", of ", most)
+	}
+	if s := slope(last) / mean; math.Abs(s) > trend {
+		return false, percent("trend ", s) + " a window" + percent(", of ", trend)
 	}
 	return true, ""
 }

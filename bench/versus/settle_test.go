@@ -1,7 +1,9 @@
 package versus
 
 import (
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -22,7 +24,7 @@ func TestSettledByRangeAndTrendOfTheLastFiveWindows(t *testing.T) {
 		{"falls 1.1% a window within 5%", []float64{102.2, 101.1, 100, 98.9, 97.8}, false},
 		{"a window without a figure", []float64{100, 100, 0, 100, 100}, false},
 	} {
-		if got, why := Settled(c.series); got != c.want || got == (why != "") {
+		if got, why := Settled(c.series, Steadiness{}); got != c.want || got == (why != "") {
 			t.Errorf("%s: settled %v (%s), want %v", c.name, got, why, c.want)
 		}
 	}
@@ -32,9 +34,51 @@ func TestSettledByRangeAndTrendOfTheLastFiveWindows(t *testing.T) {
 func TestNoStretchOfTheWarmUpSeriesSettles(t *testing.T) {
 	series := []float64{178, 322, 374, 522, 587, 680}
 	for end := range series {
-		if ok, _ := Settled(series[:end+1]); ok {
-			t.Errorf("settled after %v", series[:end+1])
+		for _, n := range []int{0, 2, 5, 6, 9, 16, 100} {
+			for sd := 0.0; sd <= 0.5; sd += 0.01 {
+				if ok, _ := Settled(series[:end+1], Steadiness{SD: sd, N: n}); ok {
+					t.Errorf("settled after %v beside a loop that varies by %v of %d readings", series[:end+1], sd, n)
+				}
+			}
 		}
+	}
+}
+
+// TestASideMayVaryAsTheBareLoopDoes simulates sides that are as steady as the loop beside them, less steady, and ones that
+// still warm up.
+func TestASideMayVaryAsTheBareLoopDoes(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	draw := func(n int, sd, trend float64) []float64 {
+		v := make([]float64, n)
+		for i := range v {
+			v[i] = 1000 * (1 + sd*random.NormFloat64() + trend*float64(i))
+		}
+		return v
+	}
+	share := func(sd, trend float64) float64 {
+		const rounds = 4000
+		settled := 0
+		for range rounds {
+			if ok, _ := Settled(draw(5, sd, trend), steadiness(draw(6, 0.06, 0))); ok {
+				settled++
+			}
+		}
+		return float64(settled) / rounds
+	}
+	if got := share(0.06, 0); got < 0.88 || got > 0.98 {
+		t.Errorf("%.3f of the sides that are as steady as the loop settle, two tests at 95%% ask for at least 0.90 or so", got)
+	}
+	if got := share(0.06, 0.15); got > 0.05 {
+		t.Errorf("%.3f of the sides that gain 15%% a window settle", got)
+	}
+	if got := share(0.3, 0); got > 0.25 {
+		t.Errorf("%.3f of the sides that vary five times as much as the loop settle", got)
+	}
+	if ok, why := Settled([]float64{100, 104, 98, 101, 99}, Steadiness{SD: 0.03, N: 4}); ok || !strings.Contains(why, "range") {
+		t.Errorf("four readings say nothing of the loop: %s", why)
+	}
+	if ok, why := Settled([]float64{100, 100, 100, 100, 100}, Steadiness{SD: 0.13, N: 9}); ok || !strings.Contains(why, "the host") {
+		t.Errorf("a wild host: %s", why)
 	}
 }
 

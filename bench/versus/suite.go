@@ -18,7 +18,6 @@ type Suite struct {
 	Name     string            `yaml:"name"`
 	About    string            `yaml:"about"`
 	Broker   map[string]string `yaml:"broker"` // properties that both sides get
-	Touch    workload.Bytes    `yaml:"touch"`  // of memory, used and given back before the first window (METHOD 5)
 	Kafka    []Kafka           `yaml:"kafka"`
 	Profiles []Profile         `yaml:"profiles"`
 	Set      map[string]string `yaml:"set"` // workload fields that every row starts from

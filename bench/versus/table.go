@@ -156,7 +156,7 @@ func footers(d *Document, results []Result, dir string) []string {
 			out = append(out, text)
 		}
 		if r.CeilingMoved {
-			out = append(out, "ceiling   "+r.Row.Title+": moved by more than 15% between before and after a block")
+			out = append(out, "ceiling   "+r.Row.Title+": moved by more than 15% within a block")
 		}
 	}
 	for _, m := range d.Missing {
