@@ -46,6 +46,7 @@ type node struct {
 	set      *replica.Set
 	handlers *api.Handlers
 	server   *server.Server
+	waits    *purgatory.Timeouts
 	addr     string
 	failed   chan struct{} // the last log folder is offline
 }
@@ -68,7 +69,7 @@ func startWith(t testing.TB, cfg *config.Broker, fs vfs.FS) *node {
 // another boot than the one that wrote it.
 func startAt(t testing.TB, cfg *config.Broker, fs vfs.FS, bootID func() string) *node {
 	t.Helper()
-	n := &node{t: t, cfg: cfg, images: &images{}, failed: make(chan struct{})}
+	n := &node{t: t, cfg: cfg, images: &images{}, failed: make(chan struct{}), waits: purgatory.New()}
 	n.images.img.Store(metadata.Empty())
 	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
 	pool := buf.NewPool()
@@ -89,7 +90,7 @@ func startAt(t testing.TB, cfg *config.Broker, fs vfs.FS, bootID func() string) 
 	n.set = replica.NewSet(replica.Options{NodeID: 0, Config: cfg, Dirs: n.dirs, Logger: logger, NowMS: now})
 	n.dirs.Start()
 	n.handlers = api.New(api.Deps{NodeID: 0, Config: cfg, Meta: n.images, Replicas: n.set, Pool: pool, Logger: logger, NowMS: now,
-		Sessions: fetchsession.New(1000, now), Purgatory: purgatory.New()})
+		Sessions: fetchsession.New(1000, now), Purgatory: n.waits})
 	n.server, err = server.New(server.Options{Handlers: n.handlers, Config: cfg, Pool: pool, Logger: logger})
 	must(t, err)
 	a, err := n.server.Listen("PLAINTEXT", "127.0.0.1:0")

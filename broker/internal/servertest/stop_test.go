@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -65,9 +66,9 @@ func TestAStopAnswersWhatWasRead(t *testing.T) {
 	f.Topics[0].Partitions[0].FetchOffset, f.Topics[0].Partitions[0].PartitionMaxBytes = 0, 1
 	waiting.send(f)
 	waiting.send(kmsg.NewPtrApiVersionsRequest()) // behind it
-	for deadline := time.Now().Add(10 * time.Second); n.server.Connections() < producers+1; {
+	for deadline := time.Now().Add(30 * time.Second); n.server.Connections() < producers+1 || n.waits.Len() == 0; runtime.Gosched() {
 		if time.Now().After(deadline) {
-			t.Fatal("not all have connected")
+			t.Fatal("not all have connected, or the fetch was not read")
 		}
 	}
 	for _, c := range clients {
