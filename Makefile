@@ -48,7 +48,7 @@ fmt: ## gofmt every file
 interop: build ## clients of other languages and Apache Kafka's own tools against the broker (installs them itself)
 	scripts/interop/run
 
-versus: build ## this broker beside Apache Kafka (brought here by scripts/kafka): about 38 minutes; VERSUS=--quick for 8
+versus: build ## this broker beside Apache Kafka (brought here by scripts/kafka): about an hour; VERSUS=--quick for 8 minutes
 	./$(BIN) bench versus --out $(OUT) $(VERSUS)
 
 fuzz: ## every fuzz target for FUZZTIME each

@@ -97,6 +97,9 @@ func fakeLoad(args []string) int {
 		return 2
 	}
 	if spec.Topic == calibrate.Topic { // what calibrates the load process is not made up
+		if os.Getenv("FAKE_CALIBRATION") == "fails" {
+			return 5
+		}
 		cmd := loadgen.Commands()[0]
 		cmd.SetArgs(args)
 		return loadgen.ExitCode(cmd.Execute())

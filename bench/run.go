@@ -370,7 +370,7 @@ func (r *runner) measure(ctx context.Context) (err error) {
 	}
 	r.target, err = target.Start(ctx, target.Options{
 		Target: r.suite.Target, Bin: r.options.bin, Data: r.folder.Path("broker-data"), Properties: r.suite.Broker, Log: r.log,
-		Env: r.options.env, LoadArgs: r.loadArgs(), NoCeilings: r.options.skipHost, Version: r.plan.Versions.String(),
+		Env: r.options.env, LoadArgs: r.loadArgs(), NoCeilings: r.options.skipHost, NoTouch: r.options.skipHost, Version: r.plan.Versions.String(),
 	})
 	if err != nil {
 		return err
@@ -381,8 +381,8 @@ func (r *runner) measure(ctx context.Context) (err error) {
 		}
 	}()
 	r.note("%s", r.whereItRan())
-	if err := r.touch(); err != nil {
-		return err
+	if r.target.Mode() != "bootstrap" && !r.options.skipHost {
+		r.note("as much memory as each run writes was touched and given back right before it")
 	}
 	for order, planned := range slices.Concat(r.plan.Runs, r.plan.Profiled) {
 		c := &r.plan.Cells[planned.Cell-1]
@@ -400,22 +400,6 @@ func (r *runner) measure(ctx context.Context) (err error) {
 		r.note("%d profiles were pushed to %s", r.status.Pushed, r.pusher.address)
 	}
 	return nil
-}
-
-// touch uses as much memory as the largest capacity run will write, once, where the target writes on this host.
-func (r *runner) touch() error {
-	var largest int64
-	for i := range r.plan.Cells {
-		if r.plan.Cells[i].Kind == store.Capacity {
-			largest = max(largest, r.plan.Cells[i].MaxBytes)
-		}
-	}
-	if r.target.Mode() == "bootstrap" || r.options.skipHost || largest == 0 {
-		return nil
-	}
-	touched, err := r.target.Touch(largest)
-	r.note("%s of memory were touched and given back before the first run, as much as the largest capacity run writes", mib(touched))
-	return err
 }
 
 func (r *runner) loadArgs() []string {
@@ -517,12 +501,12 @@ func (r *runner) one(ctx context.Context, order int, planned store.RunPlan, c *s
 	if lie.Told == lie.RepeatCopied && planned.Repeat > 1 {
 		copyRepeat(r.folder.RunDir(c, planned.Repeat-1), dir)
 	}
+	if planned.Repeat <= c.Repeats {
+		r.seen(c, res) // before the calibration is asked: it says whether to believe, and the ladder needs a rate all the same
+	}
 	r.judgeCalibration(res)
 	if err := r.folder.Commit(c, res); err != nil {
 		return err
-	}
-	if planned.Repeat <= c.Repeats {
-		r.seen(c, res)
 	}
 	r.show.finished(res, cell)
 	r.live.finished(r)
