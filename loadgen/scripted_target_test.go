@@ -73,7 +73,7 @@ func TestAFreezeShiftsThePercentilesAsMuchAsItMust(t *testing.T) {
 			if got > log+log/500+20*time.Millisecond {
 				return fmt.Sprintf("p%g is %v, by the sink's log %v", p, got, log)
 			}
-			if long() && got > want*9/8 {
+			if long() && want > 0 && got > want*9/8 { // at a sixtieth p95 lies before the freeze
 				return fmt.Sprintf("p%g is %v of %v", p, got, want)
 			}
 		}
