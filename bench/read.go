@@ -56,8 +56,8 @@ func compareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare BASELINE CANDIDATE",
 		Short: "Compare two runs cell by cell",
-		Long: `Compares every metric of every cell that both folders have, by name. It judges nothing as a whole: that is what gate
-is for. Exit codes: 0 compared, 2 usage, 3 nothing to compare.`,
+		Long: `Compares every metric of every cell that both folders have, by name, where both asked the same of it: settings, offered
+rate, what an ack meant. It judges nothing as a whole: that is what gate is for. Exit codes: 0 compared, 2 usage, 3 nothing to compare.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			baseline, candidate, err := loadTwo(args)
@@ -75,6 +75,8 @@ func compare(w io.Writer, baseline, candidate *store.Data, limit float64) error 
 	comparisons, missing := gate.Compare(baseline, candidate, limit, nil)
 	printComparisons(w, candidate, baseline, comparisons)
 	printMissing(w, missing)
+	printUnlike(w, gate.Different(baseline, candidate))
+	printDoubts(w, baseline, candidate)
 	stands, told := 0, 0
 	for _, c := range comparisons {
 		if !math.IsNaN(c.Judgement.Ratio.Value) {
@@ -103,8 +105,9 @@ primary, or of all where it names none, and the verification of every run. Lost,
 are a regression.
 
 A regression is a metric that is worse for certain, among all gated ones together (Holm, 5%), by at least the allowance,
-and not by one run alone. Anything that cannot be told, and a cell that one side lacks, is no pass. --release compares
-with the last release too, so that many small losses do not pass one by one.
+and not by one run alone. Anything that cannot be told, a cell that one side lacks or asked something else of, another
+host and one run on both sides are no pass. --release compares with the last release too, so that many small losses do
+not pass one by one.
 
 Ends with PASS (exit 0), FAIL (1), CANNOT TELL (3) or NOTHING COMPARED (3).`,
 		Example: "  tidemark bench gate results/main results/branch --release results/v1.0",
@@ -188,14 +191,20 @@ func judge(w io.Writer, baseline, candidate *store.Data, limit float64) error {
 	each := stats.GateEach(judgements)
 	printGate(w, candidate, baseline, gated, each)
 	printMissing(w, missing)
+	different := gate.Different(baseline, candidate)
+	printUnlike(w, different)
+	apart := printDoubts(w, baseline, candidate)
 	worse, unclear := 0, 0
 	for _, o := range each {
 		worse += btoi(o == stats.Regression)
 		unclear += btoi(o == stats.Inconclusive)
 	}
-	lacking := 0
+	lacking, unverified := 0, gate.Unverified(candidate)
 	for _, name := range missing {
 		lacking += btoi(names[name])
+	}
+	for _, u := range different {
+		lacking += btoi(names[u.Cell])
 	}
 	if v := gate.Verification(candidate); v == stats.Regression {
 		fmt.Fprintln(w, "FAIL the candidate lost, repeated, reordered or damaged records, or holds invalid runs")
@@ -208,10 +217,16 @@ func judge(w io.Writer, baseline, candidate *store.Data, limit float64) error {
 	case len(gated) == 0:
 		fmt.Fprintln(w, "NOTHING COMPARED no cell of the same name has a gated metric on both sides")
 		return failWith(exitInconclusive, errors.New("gate: nothing compared"))
-	case unclear+lacking > 0:
+	case unclear+lacking+unverified > 0 || apart:
 		text := ""
 		if lacking > 0 {
-			text = ", and " + plural(lacking, "gated cell") + " on one side only"
+			text += ", and " + plural(lacking, "gated cell") + " that both sides do not have alike"
+		}
+		if unverified > 0 {
+			text += ", and " + plural(unverified, "run") + " of the candidate not verified to the end"
+		}
+		if apart {
+			text += ", and what differs may not be the program's"
 		}
 		fmt.Fprintf(w, "CANNOT TELL %d of %s%s\n", unclear, plural(len(gated), "pair"), text)
 		return failWith(exitInconclusive, errors.New("gate: cannot tell"))
@@ -275,6 +290,29 @@ func printMissing(w io.Writer, missing []string) {
 	if len(missing) > 0 {
 		fmt.Fprintf(w, "only on one side: %s\n", strings.Join(missing, ", "))
 	}
+}
+
+// printUnlike lists cells that were not compared because they ask two questions.
+func printUnlike(w io.Writer, different []gate.Unlike) {
+	for i, u := range different {
+		if i == maxUnlike {
+			fmt.Fprintf(w, "not compared: %d cells more\n", len(different)-i)
+			break
+		}
+		fmt.Fprintf(w, "not compared: %s\n", u)
+	}
+}
+
+// maxUnlike bounds the list.
+const maxUnlike = 12
+
+// printDoubts says what makes a comparison doubtful, and reports whether a difference can be laid to the program at all.
+func printDoubts(w io.Writer, baseline, candidate *store.Data) (apart bool) {
+	doubts, apart := gate.Doubts(baseline, candidate)
+	for _, text := range doubts {
+		fmt.Fprintf(w, "note: %s\n", text)
+	}
+	return apart
 }
 
 func hostCommand() *cobra.Command {

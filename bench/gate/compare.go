@@ -8,7 +8,8 @@ import (
 )
 
 // Compare compares candidate with baseline, cell by cell of the same name and kind, for the metrics that keep passes;
-// nil keeps all. Noise is pooled over both folders. Cells that only one side has are listed in missing.
+// nil keeps all. Noise is pooled over both folders. Cells that only one side has are listed in missing; cells that ask two
+// questions (Different) are not compared.
 func Compare(baseline, candidate *store.Data, allowance float64, keep func(store.Metric) bool) (comparisons []Comparison, missing []string) {
 	names := map[string]bool{}
 	for _, c := range candidate.Plan.Cells {
@@ -24,6 +25,9 @@ func Compare(baseline, candidate *store.Data, allowance float64, keep func(store
 		b := cellNamed(baseline, c)
 		if b == nil {
 			missing = append(missing, c.Name)
+			continue
+		}
+		if unlike(baseline, candidate, b, c) != "" {
 			continue
 		}
 		for _, m := range store.Metrics() {
