@@ -17,16 +17,28 @@ import (
 )
 
 // again measures until a try finds nothing wrong, a few times at most. What a busy host spoils it spares another time; what
-// is measured wrongly is wrong each time.
-func again(t *testing.T, try func() (wrong string)) {
+// is measured wrongly is wrong each time. Where the host held up each run, as the run's own counters have it, nothing is
+// known.
+func again(t *testing.T, try func() (res *result.Result, wrong string)) {
 	t.Helper()
-	wrong := ""
+	wrong, always := "", true
 	for range 6 {
-		if wrong = try(); wrong == "" || t.Failed() {
+		res, what := try()
+		if what == "" || t.Failed() {
 			return
 		}
+		wrong, always = what, always && heldUp(res)
+	}
+	if always {
+		t.Skipf("others used the cores in each of six runs: %s", wrong)
 	}
 	t.Error(wrong)
+}
+
+// heldUp tells that threads of the run waited for cores that others used, or that the host took these away.
+func heldUp(res *result.Result) bool {
+	g := &res.Generator
+	return res.Has(result.Steal) || g.Seconds > 0 && float64(g.RunQueueNanos)/1e9/g.Seconds*othersShare(res) > 0.01
 }
 
 func at(res *result.Result, clock string, p float64) time.Duration {
@@ -54,10 +66,10 @@ func TestAFreezeShiftsThePercentilesAsMuchAsItMust(t *testing.T) {
 		window, freeze = time.Minute, time.Second
 	}
 	share := freeze.Seconds() / window.Seconds()
-	again(t, func() string {
+	again(t, func() (*result.Result, string) {
 		s := latency(1000)
 		s.Arrivals, s.Window, s.BufferRecords, s.Partitions = workload.ArrivalsConstant, workload.Duration(window), 50, 1
-		to := target(t, sink.Script{LogArrivals: true, Freezes: []sink.Freeze{{AfterBatch: 700, For: freeze}}})
+		to := target(t, sink.Script{LogArrivals: true, Freezes: []sink.Freeze{{AfterRecords: 700, For: freeze}}})
 		res := load(t, kept(s, to), to)
 		n := int64(1000 * window.Seconds())
 		if ack := res.Clocks[result.Ack]; res.Ends.Intended != n || ack.Count != n {
@@ -67,17 +79,20 @@ func TestAFreezeShiftsThePercentilesAsMuchAsItMust(t *testing.T) {
 		for _, p := range []float64{95, 99} {
 			want := time.Duration((1 - (1-p/100)/share) * float64(freeze))
 			got, log := at(res, result.Ack, p), truth[max(int(math.Ceil(p/100*float64(len(truth)))), 1)-1]
-			if got < want*7/8 || got < log-log/500 { // a busy host makes it later, never earlier
+			if got < log-log/500 { // a busy host makes it later, never earlier
 				t.Errorf("p%g is %v: the freeze makes it %v, the sink's log %v", p, got, want, log)
 			}
+			if log < want*7/8 { // the 700th record came so late that the freeze ends behind the window
+				return res, fmt.Sprintf("p%g is %v by the sink's log, the freeze makes it %v", p, log, want)
+			}
 			if got > log+log/500+20*time.Millisecond {
-				return fmt.Sprintf("p%g is %v, by the sink's log %v", p, got, log)
+				return res, fmt.Sprintf("p%g is %v, by the sink's log %v", p, got, log)
 			}
 			if long() && want > 0 && got > want*9/8 { // at a sixtieth p95 lies before the freeze
-				return fmt.Sprintf("p%g is %v of %v", p, got, want)
+				return res, fmt.Sprintf("p%g is %v of %v", p, got, want)
 			}
 		}
-		return ""
+		return res, ""
 	})
 }
 
@@ -105,25 +120,29 @@ func byTheLog(s *workload.Spec, res *result.Result, arrivals []sink.Arrival) (la
 // nothing about what was intended, second by second.
 func TestTheIntendedListIsTheSeedsHoweverSmallTheBuffer(t *testing.T) {
 	t.Parallel()
-	s := latency(1000)
-	s.Driver, s.BufferRecords, s.Drain, s.Window = workload.DriverKgo, 100, workload.Duration(100*time.Millisecond), workload.Duration(1500*time.Millisecond)
-	res := load(t, s, target(t, sink.Script{Freezes: []sink.Freeze{{AfterBatch: 100, For: time.Hour}}}))
-	var want [2]int64
-	schedule := workload.NewSchedule(s, 0)
-	for at := schedule.Next() - s.WarmUp.Nanos(); at < s.Window.Nanos(); at = schedule.Next() - s.WarmUp.Nanos() {
-		if at >= 0 {
-			want[at/1e9]++
+	again(t, func() (*result.Result, string) {
+		s := latency(1000)
+		s.Driver, s.BufferRecords, s.Drain, s.Window = workload.DriverKgo, 100, workload.Duration(100*time.Millisecond), workload.Duration(1500*time.Millisecond)
+		to := target(t, sink.Script{Freezes: []sink.Freeze{{AfterRecords: 100, For: time.Hour}}})
+		res := load(t, s, to)
+		var want [2]int64
+		schedule := workload.NewSchedule(s, 0)
+		for at := schedule.Next() - s.WarmUp.Nanos(); at < s.Window.Nanos(); at = schedule.Next() - s.WarmUp.Nanos() {
+			if at >= 0 {
+				want[at/1e9]++
+			}
 		}
-	}
-	if len(res.Intervals) != 2 || res.Intervals[0].Intended != want[0] || res.Intervals[1].Intended != want[1] {
-		t.Errorf("intended %+v, the seed says %v", res.Intervals, want)
-	}
-	if res.Ends.Intended != want[0]+want[1] || res.Ends.Unsent == 0 {
-		t.Errorf("%+v, the seed says %v", res.Ends, want)
-	}
-	if p, _ := res.Clocks[result.Ack].At(99); !p.Censored {
-		t.Errorf("p99 %+v", p)
-	}
+		if len(res.Intervals) != 2 || res.Intervals[0].Intended != want[0] || res.Intervals[1].Intended != want[1] || res.Ends.Intended != want[0]+want[1] {
+			t.Errorf("intended %+v, in all %d, the seed says %v", res.Intervals, res.Ends.Intended, want)
+		}
+		if to.Stats().Records < 100 {
+			return res, "the run was over before 100 records had come"
+		}
+		if p, _ := res.Clocks[result.Ack].At(99); res.Ends.Unsent == 0 || !p.Censored {
+			return res, fmt.Sprintf("the target took the last records alone: %+v, p99 %+v", res.Ends, p)
+		}
+		return res, ""
+	})
 }
 
 func TestTwoPercentOfTimeoutsCensorTheP99(t *testing.T) {
@@ -172,7 +191,7 @@ func TestAStallOfOverAMinuteIsItsOwnLength(t *testing.T) {
 	}
 	s := latency(200)
 	s.Window, s.Drain, s.RequestTimeout = workload.Duration(70*time.Second), workload.Duration(10*time.Second), workload.Duration(100*time.Second)
-	res := load(t, s, target(t, sink.Script{Freezes: []sink.Freeze{{AfterBatch: 100, For: 65 * time.Second}}}))
+	res := load(t, s, target(t, sink.Script{Freezes: []sink.Freeze{{AfterRecords: 100, For: 65 * time.Second}}}))
 	if ack := res.Clocks[result.Ack]; ack.MaxNanos < stall || res.Ends.Acked != res.Ends.Intended {
 		t.Errorf("max %d ns, %+v", ack.MaxNanos, res.Ends)
 	}
@@ -181,19 +200,20 @@ func TestAStallOfOverAMinuteIsItsOwnLength(t *testing.T) {
 // TestDelayOnTheStoreIsInBoth is the other half of TestDelayOnFetchIsDeliverysAlone.
 func TestDelayOnTheStoreIsInBoth(t *testing.T) {
 	t.Parallel()
-	const delay = 40 * time.Millisecond
-	again(t, func() string {
-		s := latency(300)
-		s.Consumers, s.InFlight = 1, 50
+	delay := 20 * time.Millisecond
+	again(t, func() (*result.Result, string) {
+		delay *= 2 // what a busy host adds is a part of it in the end
+		s := latency(12 / delay.Seconds())
+		s.Consumers, s.InFlight, s.Window = 1, 50, workload.Duration(max(time.Second, 8*delay))
 		res := load(t, s, target(t, sink.Script{StoreDelay: delay, KeepBytes: 8 << 20}))
 		ack, delivery := at(res, result.Ack, 50), at(res, result.Delivery, 50)
 		if ack < delay || delivery < delay {
 			t.Errorf("read less than %v: ack %v, delivery %v", delay, ack, delivery)
 		}
 		if ack > delay*3/2 || delivery > delay*3/2 {
-			return fmt.Sprintf("ack %v, delivery %v of %v", ack, delivery, delay)
+			return res, fmt.Sprintf("ack %v, delivery %v of %v", ack, delivery, delay)
 		}
-		return ""
+		return res, ""
 	})
 }
 
@@ -202,7 +222,7 @@ func TestDelayOnTheStoreIsInBoth(t *testing.T) {
 func TestAConsumerThatJoinsLateLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	const late = 800 * time.Millisecond
-	again(t, func() string {
+	again(t, func() (*result.Result, string) {
 		s := latency(1000)
 		s.Groups = []int{2}
 		res := load(t, s, target(t, sink.Script{RebalanceDelay: late, KeepBytes: 8 << 20}))
@@ -213,25 +233,25 @@ func TestAConsumerThatJoinsLateLeavesNoTrace(t *testing.T) {
 			t.Errorf("%d delivered of %d", d.Count, res.Ends.Intended)
 		}
 		if p99 := at(res, result.Delivery, 99); p99 > late/2 {
-			return fmt.Sprintf("delivery p99 %v", p99)
+			return res, fmt.Sprintf("delivery p99 %v", p99)
 		}
-		return ""
+		return res, ""
 	})
 }
 
 func TestAFreezeInTheWarmUpLeavesNoTrace(t *testing.T) {
 	t.Parallel()
-	again(t, func() string {
+	again(t, func() (*result.Result, string) {
 		s := latency(1000)
 		s.WarmUp = workload.Duration(600 * time.Millisecond)
-		res := load(t, s, target(t, sink.Script{Freezes: []sink.Freeze{{AfterBatch: 20, For: 300 * time.Millisecond}}}))
+		res := load(t, s, target(t, sink.Script{Freezes: []sink.Freeze{{AfterRecords: 20, For: 300 * time.Millisecond}}}))
 		if want := intended(s); res.Ends.Intended != want || res.Clocks[result.Ack].Count != want {
 			t.Errorf("intended %d, counted %d; the seed says %d", res.Ends.Intended, res.Clocks[result.Ack].Count, want)
 		}
 		if p := at(res, result.Ack, 99); p > 150*time.Millisecond {
-			return fmt.Sprintf("p99 %v", p)
+			return res, fmt.Sprintf("p99 %v", p)
 		}
-		return ""
+		return res, ""
 	})
 }
 
@@ -241,7 +261,7 @@ func TestAtFullRateEachFaultIsFoundAtItsOffset(t *testing.T) {
 	t.Parallel()
 	s := latency(0)
 	s.Question, s.Partitions, s.Consumers, s.MaxBytes = workload.Capacity, 1, 1, 24<<20
-	s.WarmUp, s.Window, s.Drain = 0, workload.Duration(30*time.Second), workload.Duration(30*time.Second)
+	s.WarmUp, s.Window = 0, workload.Duration(5*time.Minute)
 	to := target(t, sink.Script{KeepBytes: 64 << 20, LogArrivals: true, Faults: []sink.Fault{
 		{Kind: sink.Lose, Batch: 100}, {Kind: sink.Repeat, Batch: 200}, {Kind: sink.Swap, Batch: 300}, {Kind: sink.Flip, Batch: 400},
 	}})
@@ -277,7 +297,7 @@ func TestAtFullRateEachFaultIsFoundAtItsOffset(t *testing.T) {
 // target's; the pacer's clock stays what it is against a fast one.
 func TestASlowTargetIsNotThePacersFault(t *testing.T) {
 	t.Parallel()
-	again(t, func() string {
+	again(t, func() (*result.Result, string) {
 		s := latency(2000)
 		s.BufferRecords, s.Drain = 200, workload.Duration(500*time.Millisecond)
 		res := load(t, s, target(t, sink.Script{Capacity: 1000}))
@@ -285,12 +305,12 @@ func TestASlowTargetIsNotThePacersFault(t *testing.T) {
 			t.Error("a target at half the rate is not saturated:", reasons(res))
 		}
 		if blocked := at(res, result.Blocked, 90); blocked < 100*time.Millisecond {
-			return fmt.Sprintf("blocked p90 %v", blocked)
+			return res, fmt.Sprintf("blocked p90 %v", blocked)
 		}
 		if pacer, blocked := at(res, result.Pacer, 90), at(res, result.Blocked, 90); pacer > blocked/10 {
-			return fmt.Sprintf("pacer p90 %v, blocked %v", pacer, blocked)
+			return res, fmt.Sprintf("pacer p90 %v, blocked %v", pacer, blocked)
 		}
-		return ""
+		return res, ""
 	})
 }
 

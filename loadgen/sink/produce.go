@@ -179,7 +179,7 @@ func (c *conn) produceBatches(s *scripted, p *produceRequest, t *topic, index in
 		batches = rest
 		n := int64(batch.NumRecords())
 		p.batches, p.records, p.bytes = p.batches+1, p.records+n, p.bytes+int64(len(batch))
-		s.count(p.now)
+		s.count(p.now, n)
 		due := c.sink.due(s, p.now, int(n))
 		harm := Kind("")
 		if len(s.faults) > 0 {

@@ -59,10 +59,11 @@ type Script struct {
 }
 
 // Freeze stops the sink from At until At+For, counted from New, or from the last Restart. With AfterBatch it begins with
-// the arrival of the batch of that number, counted as Fault.Batch is, and At is not used.
+// the arrival of the batch of that number, counted as Fault.Batch is, and with AfterRecords with that of the batch that
+// holds the record of that number, however many batches the client makes of them; At is not used then.
 type Freeze struct {
-	At, For    time.Duration
-	AfterBatch int64
+	At, For                  time.Duration
+	AfterBatch, AfterRecords int64
 }
 
 // Kind is what a Fault does.
@@ -144,6 +145,7 @@ type scripted struct {
 	start   int64
 	faults  []*armed
 	batches atomic.Int64   // since the start, where a freeze counts them
+	records atomic.Int64   // the same
 	frozen  []atomic.Int64 // when the freeze of the same index began; 0 is not yet
 }
 
@@ -198,7 +200,7 @@ func (k *Sink) Addr() string { return k.listener.Addr().String() }
 func (k *Sink) Restart(s Script) {
 	next := &scripted{Script: s, start: clock.Nanos(), frozen: make([]atomic.Int64, len(s.Freezes))}
 	for i, f := range s.Freezes {
-		if f.AfterBatch == 0 {
+		if f.AfterBatch == 0 && f.AfterRecords == 0 {
 			next.frozen[i].Store(next.start + int64(f.At))
 		}
 	}
@@ -290,14 +292,14 @@ func (s *scripted) frozenUntil(now int64) int64 {
 	return now
 }
 
-// count notes the arrival of a batch, with which a freeze may begin.
-func (s *scripted) count(now int64) {
+// count notes the arrival of a batch of so many records, with which a freeze may begin.
+func (s *scripted) count(now, records int64) {
 	if len(s.Freezes) == 0 {
 		return
 	}
-	n := s.batches.Add(1)
+	n, upTo := s.batches.Add(1), s.records.Add(records)
 	for i, f := range s.Freezes {
-		if f.AfterBatch == n {
+		if f.AfterBatch == n || f.AfterRecords > upTo-records && f.AfterRecords <= upTo {
 			s.frozen[i].Store(now)
 		}
 	}
