@@ -19,7 +19,7 @@ func config(addrs []string) driver.Config {
 	return driver.Config{
 		Bootstrap: addrs, ClientID: "test", Topics: []driver.Topic{{Name: "t", Partitions: 3}},
 		Acks: -1, InFlight: 5, BatchBytes: 16 << 10, MaxRequestBytes: 1 << 20, BufferBytes: 8 << 20,
-		DeliveryTimeout: 30 * time.Second, RequestTimeout: 10 * time.Second, RetryBackoff: 10 * time.Millisecond, Retries: 100,
+		DeliveryTimeout: 4 * time.Minute, RequestTimeout: 2 * time.Minute, RetryBackoff: 10 * time.Millisecond, Retries: 100,
 		FetchMinBytes: 1, FetchMaxBytes: 50 << 20, FetchMaxPartitionBytes: 1 << 20, FetchMaxWait: 100 * time.Millisecond, MaxPollRecords: 500,
 	}
 }
@@ -71,7 +71,7 @@ func TestEverySettingIsTakenAndRecordsArriveOnce(t *testing.T) {
 			t.Errorf("%d of 300 acked", len(acked))
 		}
 		s := p.TakeStats()
-		for end := time.Now().Add(10 * time.Second); s.Records < 300 && time.Now().Before(end); { // hooks come after promises
+		for end := time.Now().Add(2 * time.Minute); s.Records < 300 && time.Now().Before(end); { // hooks come after promises
 			<-time.After(time.Millisecond)
 			more := p.TakeStats()
 			s.Add(&more)
@@ -93,14 +93,14 @@ func readBack(t *testing.T, addrs []string, next int) {
 	}
 	for _, cc := range []driver.ConsumerConfig{
 		{Partitions: []driver.TopicPartition{{Partition: 0}, {Partition: 1}, {Partition: 2}}},
-		{Group: "g", Assignor: "cooperative-sticky", Commit: driver.CommitSync, SessionTimeout: 10 * time.Second, RebalanceTimeout: 10 * time.Second, HeartbeatInterval: 100 * time.Millisecond},
+		{Group: "g", Assignor: "cooperative-sticky", Commit: driver.CommitSync, SessionTimeout: 2 * time.Minute, RebalanceTimeout: 2 * time.Minute, HeartbeatInterval: 100 * time.Millisecond},
 	} {
 		cons, err := d.NewConsumer(t.Context(), 0, cc)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := map[string]int{}
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		for len(got) < next && ctx.Err() == nil {
 			if err := cons.Poll(ctx, func(fs []driver.Fetched) {
 				for _, f := range fs {

@@ -33,7 +33,7 @@ func config(addrs []string, partitions int32) driver.Config {
 	return driver.Config{
 		Bootstrap: addrs, ClientID: "test", Topics: []driver.Topic{{Name: "t0", Partitions: partitions}, {Name: "t1", Partitions: partitions}},
 		Acks: -1, InFlight: 5, BatchBytes: 16 << 10, MaxRequestBytes: 1 << 20, BufferBytes: 8 << 20,
-		DeliveryTimeout: 30 * time.Second, RequestTimeout: 10 * time.Second, RetryBackoff: 10 * time.Millisecond, Retries: 100,
+		DeliveryTimeout: 4 * time.Minute, RequestTimeout: 2 * time.Minute, RetryBackoff: 10 * time.Millisecond, Retries: 100,
 		FetchMinBytes: 1, FetchMaxBytes: 50 << 20, FetchMaxPartitionBytes: 1 << 20, FetchMaxWait: 100 * time.Millisecond, MaxPollRecords: 500,
 	}
 }
@@ -93,7 +93,7 @@ func produce(t testing.TB, p driver.Producer, n int, partitions int32, value fun
 		}
 		i += k
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if err := p.Flush(ctx); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func readAll(t testing.TB, addrs []string, n int) map[string]int {
 	}
 	defer cl.Close()
 	got := map[string]int{}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for total := 0; total < n; {
 		fs := cl.PollFetches(ctx)
@@ -280,7 +280,7 @@ func TestABrokenConnectionLosesNothingWithIdempotence(t *testing.T) {
 func TestDeliveryTimeoutEndsRecordsOfADeadBroker(t *testing.T) {
 	c := fake(t, 2)
 	cfg := config(c.ListenAddrs(), 2)
-	cfg.DeliveryTimeout, cfg.RequestTimeout = 300*time.Millisecond, 200*time.Millisecond
+	cfg.DeliveryTimeout, cfg.RequestTimeout = 2*time.Second, time.Minute // time enough to connect on a busy host
 	e := newEnds()
 	p, err := open(t, cfg).NewProducer(t.Context(), 0, e.acked)
 	if err != nil {
