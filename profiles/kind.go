@@ -6,7 +6,7 @@
 //	                                        `--> Parse, Diff, Top
 //
 // Each profile is captured once: the file and the upload hold the same bytes. A Pyroscope that is down, answers errors or
-// never answers costs a Pusher one time-out (2 s) and then nothing: it says what failed once and drops the rest.
+// never answers costs a Pusher one time-out (5 s) and then nothing: it says what failed once and drops the rest.
 //
 // # Concurrency
 //

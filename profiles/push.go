@@ -13,7 +13,7 @@ import (
 )
 
 // PushTimeout is the most that one upload may take.
-const PushTimeout = 2 * time.Second
+const PushTimeout = 5 * time.Second
 
 // Profile is one capture, as it is pushed.
 type Profile struct {

@@ -21,7 +21,7 @@ type RemoteCPU struct {
 }
 
 // dialTimeout bounds how long a process may take to accept the request.
-const dialTimeout = 2 * time.Second
+const dialTimeout = 10 * time.Second
 
 // StartCPU asks the process at HOST:PORT to profile its CPU until End, and for atMost at the longest. When ctx ends first
 // the profile is lost.
