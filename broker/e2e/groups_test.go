@@ -29,7 +29,7 @@ func startBroker(t *testing.T, data string) (*proc.Broker, *kadm.Client) {
 
 func newClient(t *testing.T, b *proc.Broker, o ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.Addr), kgo.RetryTimeout(20 * time.Second)}, o...)...)
+	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.Addr), kgo.RetryTimeout(time.Minute)}, o...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestCommittedOffsetsSurviveKill(t *testing.T) {
 				}
 			}()
 		}
-		deadline := time.Now().Add(30 * time.Second)
+		deadline := time.Now().Add(patience)
 		for want := acked[0].Load() + 50; acked[0].Load() < want; {
 			if time.Now().After(deadline) {
 				t.Fatalf("round %d: no commits are acknowledged", round)
@@ -120,7 +120,7 @@ func TestConsumersGoOnAfterKill(t *testing.T) {
 		c := newClient(t, b, kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.InstanceID("one"), kgo.DisableAutoCommit(),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 		defer c.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		seen := map[string]int{}
 		for len(seen) < n && ctx.Err() == nil {
@@ -174,7 +174,7 @@ func TestStopDoesNotWaitForARebalance(t *testing.T) {
 		_, _ = join(newClient(t, b, oldest, kgo.RequestRetries(0)))
 	}()
 	admin := kadm.NewClient(newClient(t, b))
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		d, err := admin.DescribeGroups(t.Context(), "g")
 		if err == nil && d["g"].State == "PreparingRebalance" {
 			break
@@ -190,7 +190,7 @@ func TestStopDoesNotWaitForARebalance(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Fatal("the broker waits for the rebalance")
 	}
 	<-parked

@@ -27,7 +27,7 @@ import (
 )
 
 // patience bounds every wait of these tests. It is no promise of the broker: a loaded host needs more than an idle one.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // start starts a broker of the real binary and ends it with the test. The log of a broker is shown when its test fails.
 func start(t *testing.T, o proc.Options) *proc.Broker {

@@ -387,9 +387,7 @@ func fileDeleteDelay(t *testing.T, s *settingsTest) {
 		s.put(t, topic, 3, 10, "")
 		until(t, "retention deletes", func() bool { return s.start(t, topic) > 1 })
 	}
-	if len(s.files(t, late+"-0", "*.deleted")) == 0 {
-		t.Error("no *.deleted file waits for file.delete.delay.ms")
-	}
+	until(t, "a *.deleted file waits for file.delete.delay.ms", func() bool { return len(s.files(t, late+"-0", "*.deleted")) > 0 })
 	until(t, "the files go at once without a delay", func() bool { return len(s.files(t, soon+"-0", "*.deleted")) == 0 })
 }
 
@@ -410,29 +408,30 @@ func flushes(by string) func(*testing.T, *settingsTest) {
 			})
 			return
 		}
-		if without, with := count(plain), count(flushed); with < n || with <= without {
-			t.Errorf("%d records made %v fsyncs, and %v with %s", n, without, with, by)
+		for try := range 5 { // what other topics have left to flush may fall into the one without
+			without, with := count(plain), count(flushed)
+			if with >= n && with > without {
+				return
+			}
+			if with < n || try == 4 {
+				t.Fatalf("%d records made %v fsyncs, and %v with %s", n, without, with, by)
+			}
 		}
 	}
 }
 
 func indexInterval(t *testing.T, s *settingsTest) {
-	var sizes []int64
-	for _, interval := range []string{"1", "1000000"} {
+	for interval, holds := range map[string]func(bytes int64) bool{
+		"1":       func(bytes int64) bool { return bytes >= 30*8 },
+		"1000000": func(bytes int64) bool { return bytes <= 8*2 },
+	} {
 		topic := s.topic(t, "segment.bytes=1048576 index.interval.bytes="+interval)
 		s.put(t, topic, 80, 20_000, "")
 		first := filepath.Join(s.data, topic+"-0", "00000000000000000000.index")
-		until(t, "the index of a rolled segment is written", func() bool {
+		until(t, "the index of a rolled segment is written, with index.interval.bytes="+interval, func() bool {
 			i, err := os.Stat(first)
-			if err != nil {
-				return false
-			}
-			sizes = append(sizes, i.Size())
-			return true
+			return err == nil && holds(i.Size())
 		})
-	}
-	if sizes[0] < 30*8 || sizes[1] > 8*2 {
-		t.Errorf("indexes of %d and %d bytes for an entry each byte and each million", sizes[0], sizes[1])
 	}
 }
 

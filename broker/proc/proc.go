@@ -31,8 +31,8 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultReadyTimeout = 30 * time.Second
-	DefaultStopTimeout  = 20 * time.Second
+	DefaultReadyTimeout = time.Minute
+	DefaultStopTimeout  = time.Minute
 	tailLines           = 20 // of stderr, kept for error messages
 )
 
