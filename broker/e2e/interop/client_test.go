@@ -72,7 +72,7 @@ func started(t *testing.T) int64 {
 func run(t *testing.T, env []string, stdin string, argv ...string) string {
 	t.Helper()
 	started(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), env...)

@@ -28,14 +28,14 @@ type target struct {
 	opts   proc.Options
 }
 
-func startTarget(t *testing.T) *target {
+func startTarget(t *testing.T, properties ...string) *target {
 	t.Helper()
 	if addr := os.Getenv("TIDEMARK_INTEROP_BOOTSTRAP"); addr != "" {
 		return &target{addr: addr}
 	}
 	dir := t.TempDir()
 	tg := &target{data: dir, opts: proc.Options{Bin: proc.Binary(t), Data: dir, NoAdmin: true, Listen: "127.0.0.1:" + freePort(t),
-		Properties: []string{"group.initial.rebalance.delay.ms=0", "num.partitions=3"}}}
+		Properties: append(properties, "group.initial.rebalance.delay.ms=0", "num.partitions=3")}}
 	tg.start(t)
 	t.Cleanup(func() { _ = tg.broker.Stop() })
 	return tg
@@ -170,7 +170,7 @@ func TestKcat(t *testing.T) {
 	}
 	// kcat -e leaves a group at the ends it saw first; the next member of the group goes on from what that one committed.
 	seen := map[[2]int64]bool{}
-	for range 5 {
+	for round := 0; len(seen) < want && round < 20; round++ {
 		for _, r := range rows(t, run(t, nil, "", tl.kcat, "-q", "-b", tg.addr, "-e", "-G", "kcat-group", "-X", "auto.offset.reset=earliest",
 			"-f", `%p %o %T %k %s\n`, topic)) {
 			seen[[2]int64{r.partition, r.offset}] = true

@@ -72,7 +72,7 @@ func TestKafkaTools(t *testing.T) {
 	tl.tool(t, "", "TopicCommand", b, tg.addr, "--create", "--topic", perf, "--partitions", 3)
 	wantText(t, "producer perf", tl.tool(t, "", "ProducerPerformance", "--topic", perf, "--num-records", 20000, "--record-size", 100,
 		"--throughput", -1, "--producer-props", "bootstrap.servers="+tg.addr, "acks=all"), `20000 records sent, .* 99.9th`)
-	wantText(t, "consumer perf", tl.tool(t, "", "ConsumerPerformance", b, tg.addr, "--topic", perf, "--num-records", 20000, "--timeout", 30000),
+	wantText(t, "consumer perf", tl.tool(t, "", "ConsumerPerformance", b, tg.addr, "--topic", perf, "--num-records", 20000, "--timeout", 120000),
 		`(?m)^\d{4}-.*, 20000, `)
 	wantText(t, "api versions", tl.tool(t, "", "BrokerApiVersionsCommand", b, tg.addr), `Produce\(0\): 0 to 13 \[usable: 13\]`, `Fetch\(1\): 4 to 18`)
 

@@ -9,7 +9,7 @@ import org.apache.kafka.common.serialization.*;
 /** The Java client of the interop suite: one verb a run, the same verbs and output as clients.py. */
 public class Client {
   static final long BASE = Long.parseLong(System.getenv("INTEROP_BASE_MS")); // the time of record 0
-  static final long PATIENCE = 60_000;
+  static final long PATIENCE = 180_000;
 
   public static void main(String[] a) throws Exception {
     switch (a[0]) {
@@ -46,7 +46,7 @@ public class Client {
     if (group != null) p.put("group.id", group);
     p.put("auto.offset.reset", "earliest");
     p.put("enable.auto.commit", "false");
-    p.put("session.timeout.ms", "10000");
+    p.put("session.timeout.ms", "60000");
     p.put("heartbeat.interval.ms", "500");
     p.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
     return new KafkaConsumer<>(p, new StringDeserializer(), new StringDeserializer());

@@ -5,7 +5,7 @@ const lz4 = require('lz4-napi')
 const { ZstdCodec } = require('zstd-codec')
 
 const BASE = +process.env.INTEROP_BASE_MS // the time of record 0
-const PATIENCE = 60000
+const PATIENCE = 180000
 
 CompressionCodecs[CompressionTypes.Snappy] = snappy
 CompressionCodecs[CompressionTypes.LZ4] = () => ({
@@ -36,7 +36,7 @@ async function produce(bootstrap, topic, codec, acks, first, count) {
 }
 
 async function read(bootstrap, topic, groupId, count, commit) {
-  const c = client(bootstrap).consumer({ groupId, sessionTimeout: 10000 })
+  const c = client(bootstrap).consumer({ groupId, sessionTimeout: 60000 })
   await c.connect()
   await c.subscribe({ topic, fromBeginning: true })
   let got = 0
@@ -70,7 +70,7 @@ async function fromtime(bootstrap, topic, partitions, ts) {
 async function rebalance(bootstrap, topic, groupId, partitions) {
   const owned = [[], []]
   const members = [0, 1].map((i) => {
-    const c = client(bootstrap).consumer({ groupId, sessionTimeout: 10000, heartbeatInterval: 500 })
+    const c = client(bootstrap).consumer({ groupId, sessionTimeout: 60000, heartbeatInterval: 500 })
     c.on(c.events.GROUP_JOIN, (e) => { owned[i] = (e.payload.memberAssignment[topic] || []).slice().sort() })
     return c
   })

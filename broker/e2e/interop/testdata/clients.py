@@ -15,7 +15,7 @@ import sys
 import time
 
 BASE = int(os.environ["INTEROP_BASE_MS"])  # the time of record 0
-PATIENCE = 60
+PATIENCE = 180
 
 
 def line(*parts):
@@ -74,7 +74,7 @@ class Confluent:
         self.read(c, count, True)
 
     def rebalance(self, bootstrap, topic, group, partitions):
-        cs = [self.consumer(bootstrap, group, **{"session.timeout.ms": 10000,
+        cs = [self.consumer(bootstrap, group, **{"session.timeout.ms": 60000,
                                                  "partition.assignment.strategy": "cooperative-sticky"}) for _ in range(2)]
         for c in cs:
             c.subscribe([topic])
@@ -131,7 +131,7 @@ class KafkaPython:
         # Each member polls in a thread of its own: a KafkaConsumer joins inside poll, which waits for the others.
         import threading
         stop = [threading.Event(), threading.Event()]
-        cs = [self.consumer(bootstrap, group, topic, session_timeout_ms=10000) for _ in range(2)]
+        cs = [self.consumer(bootstrap, group, topic, session_timeout_ms=60000) for _ in range(2)]
 
         def work(c, ended):
             while not ended.is_set():
