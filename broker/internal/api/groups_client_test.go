@@ -102,7 +102,7 @@ func (o *owners) lost(who string) func(context.Context, *kgo.Client, map[string]
 // until polls until every partition is owned, by so many clients.
 func (o *owners) until(t *testing.T, clients int) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(3 * time.Minute)
 	for {
 		o.Lock()
 		distinct := map[string]bool{}
@@ -126,7 +126,7 @@ func (o *owners) until(t *testing.T, clients int) {
 func (b *borrowed) consumer(o *owners, who string, opts ...kgo.Opt) *kgo.Client {
 	return b.client(append([]kgo.Opt{
 		kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.ClientID(who), kgo.HeartbeatInterval(50 * time.Millisecond),
-		kgo.SessionTimeout(6 * time.Second), kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.SessionTimeout(2 * time.Minute), kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.OnPartitionsAssigned(o.assigned(who)), kgo.OnPartitionsRevoked(o.lost(who)), kgo.OnPartitionsLost(o.lost(who)),
 	}, opts...)...)
 }
@@ -155,7 +155,7 @@ func TestRealClientsShareAGroup(t *testing.T) {
 			o.until(t, 2)
 			three.Close()
 			o.until(t, 1)
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 			defer cancel()
 			seen := 0
 			for seen < 60 && ctx.Err() == nil {
@@ -199,7 +199,7 @@ func TestRealStaticMemberComesBack(t *testing.T) {
 	admin := kadm.NewClient(b.client())
 	defer admin.Close()
 	generation := func() int32 {
-		deadline := time.Now().Add(30 * time.Second)
+		deadline := time.Now().Add(3 * time.Minute)
 		for {
 			d, err := admin.DescribeGroups(context.Background(), "g")
 			if err == nil && d["g"].State == "Stable" && len(d["g"].Members) == 2 {

@@ -155,7 +155,7 @@ func (n *groupNode) started(req kmsg.Request, version int16) func() kmsg.Respons
 				n.t.Fatalf("key %d version %d: %v", req.Key(), version, err)
 			}
 			return resp
-		case <-time.After(10 * time.Second):
+		case <-time.After(3 * time.Minute):
 			n.t.Fatalf("key %d version %d: no answer", req.Key(), version)
 			return nil
 		}
@@ -165,7 +165,7 @@ func (n *groupNode) started(req kmsg.Request, version int16) func() kmsg.Respons
 func joinRequest(group, memberID string) *kmsg.JoinGroupRequest {
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.Group, req.MemberID, req.ProtocolType = group, memberID, "consumer"
-	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 10000, 10000
+	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 120_000, 120_000
 	req.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: []byte("subscription")}}
 	return req
 }
@@ -410,7 +410,7 @@ func TestRebalanceParksRequests(t *testing.T) {
 	second := n.started(joinRequest("g", ""), 3)
 	beat := kmsg.NewPtrHeartbeatRequest()
 	beat.Group, beat.MemberID, beat.Generation = "g", first, generation
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for kafka.ErrorCode(n.do(beat, 3).(*kmsg.HeartbeatResponse).ErrorCode) != kafka.RebalanceInProgress {
 		if time.Now().After(deadline) {
 			t.Fatal("the first member never hears of the rebalance")

@@ -147,7 +147,7 @@ func TestRequestsThatWaitShareAnFsync(t *testing.T) {
 			}
 		})
 	}
-	for deadline := time.Now().Add(10 * time.Second); len(c.requests) < n; {
+	for deadline := time.Now().Add(2 * time.Minute); len(c.requests) < n; {
 		if time.Now().After(deadline) {
 			t.Fatal("the requests did not arrive")
 		}
