@@ -50,7 +50,8 @@ func benchMain(args []string) int {
 	return 0
 }
 
-// fakeBroker is ready at once and ends at SIGTERM, or when the file named by FAKE_BROKER_DIES appears.
+// fakeBroker is ready at once and ends at SIGTERM, or when the file named by FAKE_BROKER_DIES appears. It leaves its number
+// in another one then, so that it can be seen to be gone.
 func fakeBroker() int {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
@@ -63,7 +64,9 @@ func fakeBroker() int {
 			return 0
 		case <-ticks.C:
 			if name := os.Getenv("FAKE_BROKER_DIES"); name != "" {
-				if os.Remove(name) == nil {
+				if _, err := os.Stat(name); err == nil {
+					_ = os.WriteFile(name+".pid", fmt.Append(nil, os.Getpid()), 0o644)
+					_ = os.Remove(name)
 					return 7
 				}
 			}
@@ -124,8 +127,7 @@ func fakeLoad(args []string) int {
 	start := clock.Nanos()
 	clock.SleepUntil(start + 30e6)
 	if part == "kills-broker" {
-		_ = os.WriteFile(os.Getenv("FAKE_BROKER_DIES"), nil, 0o644)
-		clock.SleepUntil(clock.Nanos() + 100e6)
+		killBroker(os.Getenv("FAKE_BROKER_DIES"))
 	}
 	r := fakeResult(spec, start)
 	if part == "loses" {
@@ -147,6 +149,23 @@ func fakeLoad(args []string) int {
 		return 4
 	}
 	return 0
+}
+
+// killBroker ends the broker and waits until the bench, its parent, has seen that it is gone.
+func killBroker(name string) {
+	_ = os.WriteFile(name, nil, 0o644)
+	tick := func() { clock.SleepUntil(clock.Nanos() + 5e6) }
+	for _, err := os.Stat(name); err == nil; _, err = os.Stat(name) {
+		tick()
+	}
+	pid := 0
+	if b, err := os.ReadFile(name + ".pid"); err == nil {
+		_, _ = fmt.Sscan(string(b), &pid)
+	}
+	for pid > 0 && syscall.Kill(pid, 0) == nil { // a process that nobody has waited for is still there
+		tick()
+	}
+	clock.SleepUntil(clock.Nanos() + 100e6)
 }
 
 // fakeProfiles keeps profiles of this process, for both that a run has; a heap profile stands for the CPU's.

@@ -386,7 +386,7 @@ func (m *measurer) timer() Ceiling {
 		s := clock.NewSleeper()
 		defer s.Close()
 		end := clock.Nanos() + each.Nanoseconds()
-		for next := clock.Nanos() + 200_000; next < end; next = clock.Nanos() + 200_000 {
+		for next := clock.Nanos() + 200_000; len(late) == 0 || next < end; next = clock.Nanos() + 200_000 {
 			s.Until(next)
 			late = append(late, float64(clock.Nanos()-next)/1e3)
 		}

@@ -3,15 +3,35 @@ package target_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tidemark/tidemark/bench/suites"
 	"github.com/tidemark/tidemark/bench/target"
 )
+
+// refusing is an address that nobody listens on, and nobody else gets while the test runs.
+func refusing(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", at.(*syscall.SockaddrInet4).Port)
+}
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
@@ -27,13 +47,18 @@ func TestCommandTargetIsStartedAndEndedWithItsChildren(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("no python3 to play the target")
 	}
-	addr := freeAddress(t)
-	_, port, _ := net.SplitHostPort(addr)
-	serve := "python3 -c 'import socket,sys,time\ns=socket.create_server((\"127.0.0.1\"," + port + "))\nwhile True: s.accept()' & wait"
-	var log bytes.Buffer
-	tg, err := target.Start(context.Background(), target.Options{Target: suites.Target{Bootstrap: addr, Command: []string{"sh", "-c", serve}}, Log: &log})
-	if err != nil {
-		t.Fatal(err, log.String())
+	var tg *target.Target
+	for try := 0; tg == nil; try++ {
+		addr := freeAddress(t) // another process may take it before python does
+		_, port, _ := net.SplitHostPort(addr)
+		serve := "python3 -c 'import socket,sys,time\ns=socket.create_server((\"127.0.0.1\"," + port + "))\nwhile True: s.accept()' & wait"
+		var log bytes.Buffer
+		started, err := target.Start(context.Background(), target.Options{Target: suites.Target{Bootstrap: addr, Command: []string{"sh", "-c", serve}}, Log: &log})
+		if err == nil {
+			tg = started
+		} else if try == 3 {
+			t.Fatal(err, log.String())
+		}
 	}
 	if len(tg.PIDs) != 2 || !tg.Alive() || tg.Mode() != "command" {
 		t.Errorf("pids %v", tg.PIDs)
@@ -44,10 +69,13 @@ func TestCommandTargetIsStartedAndEndedWithItsChildren(t *testing.T) {
 	if tg.Alive() {
 		t.Error("still alive after Stop")
 	}
+	deadline := time.After(time.Minute) // what has been killed may take its time to die
 	for _, pid := range tg.PIDs {
-		if err := syscall.Kill(pid, 0); err == nil {
-			if state := processState(pid); state != "Z" {
-				t.Errorf("process %d still there, state %s", pid, state)
+		for state := ""; state != "Z" && syscall.Kill(pid, 0) == nil; state = processState(pid) {
+			select {
+			case <-time.After(10 * time.Millisecond):
+			case <-deadline:
+				t.Fatalf("process %d still there, state %s", pid, state)
 			}
 		}
 	}
@@ -70,14 +98,14 @@ func itoa(n int) string {
 }
 
 func TestCommandTargetThatEndsIsSaidSo(t *testing.T) {
-	_, err := target.Start(context.Background(), target.Options{Target: suites.Target{Bootstrap: freeAddress(t), Command: []string{"false"}}})
+	_, err := target.Start(context.Background(), target.Options{Target: suites.Target{Bootstrap: refusing(t), Command: []string{"false"}}})
 	if err == nil || !strings.Contains(err.Error(), "ended before it listened") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestTargetThatCannotBeReached(t *testing.T) {
-	_, err := target.Start(context.Background(), target.Options{Target: suites.Target{Bootstrap: freeAddress(t)}})
+	_, err := target.Start(context.Background(), target.Options{Target: suites.Target{Bootstrap: refusing(t)}})
 	if err == nil || !strings.Contains(err.Error(), "cannot be reached") {
 		t.Errorf("got %v", err)
 	}
