@@ -25,6 +25,9 @@ type second struct {
 	acked, ackedBytes         int64 // by completion
 	delivered, deliveredBytes int64 // by completion
 	blockedNanos              int64
+	// Of them what completed after the window's end: its last second may be cut short, and the drain is none of it.
+	ackedAfter, ackedBytesAfter         int64
+	deliveredAfter, deliveredBytesAfter int64
 }
 
 // book is what a few goroutines write into. There are as many books as cores, not as many as producers: a histogram
@@ -110,6 +113,9 @@ func (b *book) acked(a *driver.Ack) {
 		if a.AckedNanos < end {
 			c.ackedDuring += n
 			c.ackedDuringBytes += a.Bytes
+		} else {
+			s.ackedAfter += n
+			s.ackedBytesAfter += a.Bytes
 		}
 	}
 	for _, at := range a.IntendedNanos {
@@ -270,6 +276,10 @@ func totals(books []*book) (sum counts, seconds []second, clocks [numClocks]cloc
 			s.delivered += o.delivered
 			s.deliveredBytes += o.deliveredBytes
 			s.blockedNanos += o.blockedNanos
+			s.ackedAfter += o.ackedAfter
+			s.ackedBytesAfter += o.ackedBytesAfter
+			s.deliveredAfter += o.deliveredAfter
+			s.deliveredBytesAfter += o.deliveredBytesAfter
 		}
 		for i := range clocks {
 			clocks[i].add(&b.mu.clocks[i])
@@ -337,6 +347,9 @@ func (b *book) delivered(nanos int64, intended []int64, all, bytes int64) {
 		if nanos < end {
 			c.deliveredDuring += all
 			c.deliveredBytesDuring += bytes
+		} else {
+			s.deliveredAfter += all
+			s.deliveredBytesAfter += bytes
 		}
 	}
 	for _, at := range intended {

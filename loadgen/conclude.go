@@ -156,21 +156,28 @@ func (r *run) ackMeant() result.AckMeaning {
 		m.Sentence = "nothing: the driver null sends nothing"
 		return m
 	}
-	if tv := r.view.Topics[r.topics[0].Name]; tv != nil && len(tv.Partitions) > 0 {
-		m.Replicas = tv.Partitions[0].Replicas
+	// Of several topics the least promise counts: a record may be in any of them.
+	flushed := true
+	for i, t := range r.topics {
+		if tv := r.view.Topics[t.Name]; tv != nil {
+			for p := range tv.Partitions {
+				if n := tv.Partitions[p].Replicas; i+p == 0 || n < m.Replicas {
+					m.Replicas = n
+				}
+			}
+		}
+		topic := r.before[t.Name]
+		if n, err := strconv.Atoi(topic["min.insync.replicas"]); i == 0 || err != nil || n < m.MinISR {
+			m.MinISR = n // 0: not told
+		}
+		flushed = flushed && topic["tidemark.fsync"] == "batch" // group commit: it alone says that the ack waited
+		if mode := fsyncMode(topic); i == 0 || mode != m.FsyncMode && m.FsyncMode != "mixed" {
+			if m.FsyncMode = mode; i > 0 {
+				m.FsyncMode = "mixed"
+			}
+		}
 	}
-	topic := r.before[r.topics[0].Name]
-	m.MinISR, _ = strconv.Atoi(topic["min.insync.replicas"])
-	m.FsyncMode = "not known"
-	switch every := topic["flush.messages"]; {
-	case topic["tidemark.fsync"] == "batch", every == "1":
-		m.FsyncMode = "batch"
-	case every == strconv.FormatInt(math.MaxInt64, 10) && topic["flush.ms"] == every:
-		m.FsyncMode = "none"
-	case every != "" && topic["flush.ms"] != "":
-		m.FsyncMode = "interval"
-	}
-	fsync := map[string]string{"batch": "fsync for each batch", "none": "no fsync", "interval": "fsync at intervals"}[m.FsyncMode]
+	fsync := map[string]string{"batch": "fsync for each batch", "none": "no fsync", "interval": "fsync at intervals", "mixed": "fsync not alike for all its topics"}[m.FsyncMode]
 	if fsync == "" {
 		fsync = "the target does not tell when it fsyncs"
 	}
@@ -179,13 +186,26 @@ func (r *run) ackMeant() result.AckMeaning {
 		brokers = fmt.Sprintf("at least %d of %d brokers", max(m.MinISR, 1), m.Replicas)
 	}
 	m.Sentence = "written to the page cache of " + brokers + "; " + fsync
-	if topic["tidemark.fsync"] == "batch" { // group commit: it alone says that the ack waited
+	if flushed {
 		m.Sentence = "flushed to the disk of " + brokers + "; fsync before the ack"
 	}
 	if r.spec.Acks == workload.AcksNone {
 		m.Sentence = "handed to the socket; acks=0 has no answer"
 	}
 	return m
+}
+
+// fsyncMode says when the target flushes a topic, by the topic's settings.
+func fsyncMode(topic map[string]string) string {
+	switch every := topic["flush.messages"]; {
+	case topic["tidemark.fsync"] == "batch", every == "1":
+		return "batch"
+	case every == strconv.FormatInt(math.MaxInt64, 10) && topic["flush.ms"] == every:
+		return "none"
+	case every != "" && topic["flush.ms"] != "":
+		return "interval"
+	}
+	return "not known"
 }
 
 func (r *run) windowAndEnds(res *result.Result, sum *counts) {
@@ -260,8 +280,8 @@ func (r *run) intervals(res *result.Result, seconds []second) {
 		}
 		if i < len(seconds) {
 			s := &seconds[i]
-			iv.Acked, iv.AckedBytes, iv.Failed = s.acked, s.ackedBytes, s.failed
-			iv.Delivered, iv.DeliveredBytes, iv.BlockedNanos = s.delivered, s.deliveredBytes, s.blockedNanos
+			iv.Acked, iv.AckedBytes, iv.Failed = s.acked-s.ackedAfter, s.ackedBytes-s.ackedBytesAfter, s.failed
+			iv.Delivered, iv.DeliveredBytes, iv.BlockedNanos = s.delivered-s.deliveredAfter, s.deliveredBytes-s.deliveredBytesAfter, s.blockedNanos
 		}
 		for j := range r.collector.seconds {
 			if c := &r.collector.seconds[j]; (c.start-start+5e8)/1e9 == int64(i) {
@@ -298,6 +318,7 @@ func (r *run) produced(res *result.Result, sum *counts) {
 	if r.spec.Question == workload.Capacity {
 		// In a closed loop a record is intended when the driver is free, so what counts is what was completed inside.
 		p.RecordsPerSec, p.BytesPerSec = float64(sum.ackedDuring)/secs, float64(sum.ackedDuringBytes)/secs
+		p.AckedInside, p.AckedInsideBytes = sum.ackedDuring, sum.ackedDuringBytes
 	}
 	p.AskedPerSec = r.spec.Rate
 	if res.Ends.Intended > 0 {

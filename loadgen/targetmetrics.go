@@ -33,6 +33,7 @@ const (
 type targetReader struct {
 	o      TargetMetrics
 	client http.Client
+	own    []float64 // allocations that one reading of each page costs its process; NaN: it does not tell
 	wg     sync.WaitGroup
 	mu     struct {
 		sync.Mutex
@@ -55,6 +56,7 @@ func newTargetReader(o TargetMetrics) *targetReader {
 // check reads each page once before the run, so that a wrong address is no surprise at its end. It also opens the
 // connections that the window's two readings use.
 func (t *targetReader) check(ctx context.Context) error {
+	t.own = t.own[:0]
 	for _, u := range t.o.URLs {
 		p, err := scrape.Fetch(ctx, &t.client, u)
 		if err != nil {
@@ -69,8 +71,51 @@ func (t *targetReader) check(ctx context.Context) error {
 			}
 			return usage(fmt.Errorf("target-metrics: %s has no %s (--target-metrics-cpu names the counter of CPU seconds)%s", u, t.o.CPU, also))
 		}
+		t.own = append(t.own, t.ownAllocations(ctx, u, p))
 	}
 	return nil
+}
+
+// mallocs is the counter of heap objects that Prometheus's client for Go gives every process.
+const mallocs = "go_memstats_mallocs_total"
+
+// ownAllocations is what a reading itself makes a process allocate: the least difference of readings that follow on each
+// other while nothing else is asked of it. A window holds one, and a page may cost as much as ten thousand records.
+func (t *targetReader) ownAllocations(ctx context.Context, u string, last *scrape.Page) float64 {
+	least := math.NaN()
+	for range 3 {
+		next, err := scrape.Fetch(ctx, &t.client, u)
+		if err != nil {
+			break
+		}
+		before, okBefore := last.Value(mallocs)
+		after, okAfter := next.Value(mallocs)
+		if d := after - before; okBefore && okAfter && d >= 0 && !(d >= least) {
+			least = d
+		}
+		last = next
+	}
+	return least
+}
+
+// allocations are those of all processes between both readings, without what a reading costs; nil where one does not tell.
+func (t *targetReader) allocations() *int64 {
+	sum := 0.0
+	for i := range t.o.URLs {
+		begin, end := t.mu.pages[0][i], t.mu.pages[1][i]
+		if begin == nil || end == nil || i >= len(t.own) {
+			return nil
+		}
+		before, okBefore := begin.Value(mallocs)
+		after, okAfter := end.Value(mallocs)
+		if d := after - before - t.own[i]; okBefore && okAfter && after >= before && !math.IsNaN(d) {
+			sum += max(0, d)
+			continue
+		}
+		return nil
+	}
+	n := int64(sum)
+	return &n
 }
 
 // take reads the pages, end 0 at the window's begin and 1 at its end.
@@ -94,7 +139,11 @@ func (t *targetReader) finish() (*result.Process, []string) {
 	t.client.CloseIdleConnections()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return costBetween(t.o, t.mu.pages[0], t.mu.pages[1], t.mu.notes)
+	p, notes := costBetween(t.o, t.mu.pages[0], t.mu.pages[1], t.mu.notes)
+	if p != nil {
+		p.Allocations = t.allocations()
+	}
+	return p, notes
 }
 
 // costBetween adds up what the processes spent. It gives no part for the whole: one page that is missing, or one counter
@@ -171,6 +220,9 @@ func costLine(res *result.Result) string {
 	}
 	if t.RSSBytes > 0 {
 		line += "   " + size(t.RSSBytes) + " resident"
+	}
+	if t.Allocations != nil && res.Ends.Acked > 0 {
+		line += fmt.Sprintf("   %.3g allocations a record", float64(*t.Allocations)/float64(res.Ends.Acked))
 	}
 	return line + "   " + t.Label
 }

@@ -100,7 +100,7 @@ func (r *run) judgeGenerator(res *result.Result) {
 		limited(share*others, 0.05, "share", "its threads waited %.1f%% of the window for a core while others used %.0f%% of its cores", 100*share, 100*others)
 	}
 	if cores := float64(max(len(g.Affinity), 1)); g.CPUShare()/cores > 0.85 {
-		limited(g.CPUShare()/cores, 0.85, "share", "it used %.0f%% of its %d cores", 100*g.CPUShare()/cores, int(cores))
+		limited(g.CPUShare()/cores, 0.85, "share", "it used %.0f%% of its %s", 100*g.CPUShare()/cores, plural(int64(cores), "core"))
 	}
 }
 

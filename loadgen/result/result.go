@@ -154,7 +154,7 @@ type AckMeaning struct {
 	Acks      string `json:"acks"`
 	Replicas  int    `json:"replicas"`
 	MinISR    int    `json:"minISR"`
-	FsyncMode string `json:"fsyncMode"` // "none", "batch", "interval"
+	FsyncMode string `json:"fsyncMode"` // "none", "batch", "interval", "mixed" over topics
 	Fsyncs    *int64 `json:"fsyncs,omitempty"`
 	Cache     string `json:"cache,omitempty"`  // cache state
 	Regime    string `json:"regime,omitempty"` // burst or sustained
@@ -288,6 +288,11 @@ type Produce struct {
 	RecordsPerSec float64 `json:"recordsPerSec"` // acked, over the window
 	BytesPerSec   float64 `json:"bytesPerSec"`   // acked values and keys, before compression
 	AskedPerSec   float64 `json:"askedPerSec"`   // 0 in a closed loop
+
+	// AckedInside were acked inside the window of a closed loop, whatever they were intended for: RecordsPerSec counts them,
+	// and Intervals list them second by second.
+	AckedInside      int64 `json:"ackedInside,omitempty"`
+	AckedInsideBytes int64 `json:"ackedInsideBytes,omitempty"`
 	// HeldShare is Ends.AckedInTime / Ends.Intended.
 	HeldShare float64 `json:"heldShare"`
 	Batches   Batches `json:"batches"`
