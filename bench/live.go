@@ -48,7 +48,7 @@ func (l *live) running(r *runner, order int, c store.Cell, repeat int) {
 	if l == nil {
 		return
 	}
-	planned := len(r.plan.Runs) + len(r.plan.Profiled)
+	planned := len(r.plan.Runs) + len(r.plan.Search) + len(r.plan.Profiled)
 	l.last.Title, l.last.Planned, l.last.Done = r.plan.Suite, planned, order
 	l.last.Progress = fmt.Sprintf("%v of about %v, run %d of %d: %s #%d", time.Since(r.began).Round(time.Second),
 		time.Duration(r.plan.Seconds*float64(time.Second)).Round(time.Second), order+1, planned, c.Name, repeat)

@@ -56,13 +56,24 @@ func printPlan(w io.Writer, suite *suites.Suite, p *store.Plan) error {
 		if c.Against > 0 {
 			against = p.Cells[c.Against-1].Name
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%v\t%d\t%s\n", c.Number, c.Name, c.Kind, rateOf(c), windowOf(c), c.Repeats, against)
+		runs := fmt.Sprint(c.Repeats)
+		if c.Searched {
+			runs = "at most " + runs
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%v\t%s\t%s\n", c.Number, c.Name, c.Kind, rateOf(c), windowOf(c), runs, against)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "\nbaseline  %s\n", settingsText(p.Baseline))
 	fmt.Fprintf(w, "profiles  %s\n", profilesText(p))
+	if p.SLOP99MS > 0 {
+		how := ""
+		if len(p.Search) > 0 {
+			how = ": the search goes up the ladder until it broke twice, then tries the rates around the break, three fresh runs each, in random order"
+		}
+		fmt.Fprintf(w, "objective p99 within %g ms%s\n", p.SLOP99MS, how)
+	}
 	printVisible(w, p)
 	return nil
 }
@@ -70,6 +81,9 @@ func printPlan(w io.Writer, suite *suites.Suite, p *store.Plan) error {
 // runsOf is "51 runs", and the profiled ones beside them.
 func runsOf(p *store.Plan) string {
 	text := fmt.Sprintf("%d runs", len(p.Runs))
+	if n := len(p.Search); n > 0 {
+		text += fmt.Sprintf(", at most %d searching", n)
+	}
 	if n := len(p.Profiled); n > 0 {
 		text += fmt.Sprintf(" and %d profiled", n)
 	}

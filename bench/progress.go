@@ -25,14 +25,14 @@ type progress interface {
 }
 
 func newProgress(w io.Writer, terminal bool, p *store.Plan) progress {
-	start := progressState{total: len(p.Runs) + len(p.Profiled), planned: time.Duration(p.Seconds * float64(time.Second)), started: time.Now()}
+	start := progressState{total: len(p.Runs) + len(p.Search) + len(p.Profiled), planned: time.Duration(p.Seconds * float64(time.Second)), started: time.Now()}
 	if !terminal {
 		return &lines{w: w, state: start, last: time.Now()}
 	}
 	b := &bar{w: w}
 	b.mu.state = start
 	b.container = mpb.New(mpb.WithOutput(w), mpb.WithRefreshRate(200*time.Millisecond))
-	b.line = b.container.New(int64(len(p.Runs)+len(p.Profiled)), mpb.BarStyle().Lbound("").Rbound("").Filler("=").Tip(">").Padding(" "),
+	b.line = b.container.New(int64(len(p.Runs)+len(p.Search)+len(p.Profiled)), mpb.BarStyle().Lbound("").Rbound("").Filler("=").Tip(">").Padding(" "),
 		mpb.BarWidth(20), mpb.BarRemoveOnComplete(),
 		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return b.text() })))
 	return b

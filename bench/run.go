@@ -114,6 +114,7 @@ type runner struct {
 	secondsBefore float64 // of the sessions before
 
 	reached map[string]*calibrate.Reached // by shape, of this session
+	ran     map[store.RunPlan]*store.Run  // runs of a search, by cell and repeat
 }
 
 func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer) (ended error) {
@@ -265,6 +266,7 @@ func (r *runner) prepareResume(args []string) error {
 	}
 	r.overrideTarget()
 	r.plan, r.status, r.secondsBefore = &d.Plan, &d.Status, d.Status.Seconds
+	r.resumedElsewhere(d)
 	if r.folder, err = store.Open(r.options.out); err != nil {
 		return failWith(exitUsage, err)
 	}
@@ -384,30 +386,19 @@ func (r *runner) measure(ctx context.Context) (err error) {
 	if r.target.Mode() != "bootstrap" && !r.options.skipHost {
 		r.note("as much memory as each run writes was touched and given back right before it")
 	}
-	for order, planned := range slices.Concat(r.plan.Runs, r.plan.Profiled) {
-		c := &r.plan.Cells[planned.Cell-1]
-		if r.folder.Done(c, planned.Repeat) {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return context.Canceled
-		}
-		if err := r.one(ctx, order, planned, c); err != nil {
-			return err
-		}
+	if err := r.planned(ctx, 0, r.plan.Runs); err != nil {
+		return err
+	}
+	if err := r.search(ctx); err != nil {
+		return err
+	}
+	if err := r.planned(ctx, len(r.plan.Runs)+len(r.plan.Search), r.plan.Profiled); err != nil {
+		return err
 	}
 	if r.pusher.pushed > 0 {
 		r.note("%d profiles were pushed to %s", r.status.Pushed, r.pusher.address)
 	}
 	return nil
-}
-
-func (r *runner) loadArgs() []string {
-	args := r.options.loadArgs
-	if r.options.yes && r.suite.Target.Bootstrap != "" && !loopback(r.suite.Target.Bootstrap) {
-		args = append(slices.Clone(args), "--yes")
-	}
-	return args
 }
 
 // measureHost writes host.json, before anything is loaded; a resumed run keeps the old one.
@@ -488,7 +479,7 @@ func (r *runner) one(ctx context.Context, order int, planned store.RunPlan, c *s
 	if planned.Repeat > c.Repeats {
 		kinds = profiledKinds()
 	}
-	res, err := r.target.Run(ctx, target.Job{
+	res, err := r.measured(ctx, c, target.Job{
 		Profiles: kinds, Cell: cell, Repeat: planned.Repeat, Order: order, Seed: planned.Seed, Dir: dir, Sink: sink,
 		Prefix: fmt.Sprintf("%s-%03d-%d", r.plan.RunID, c.Number, planned.Repeat),
 	})
@@ -553,6 +544,7 @@ func resultProfiles(r *store.Run) *result.Profiles {
 // seen counts a finished run and learns from probes.
 func (r *runner) seen(c *store.Cell, res *store.Run) {
 	r.status.RunsDone++
+	r.keep(c, res)
 	if c.Role != store.Probe || res.Result == nil || res.Status == store.Invalid || res.Status == store.Broken {
 		return
 	}

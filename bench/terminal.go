@@ -23,6 +23,7 @@ func printSummary(w io.Writer, d *store.Data, a *gate.Analysis) {
 	printCalibrations(w, d.Status.Calibrations)
 	printNoise(w, d, a)
 	printAxes(w, d, a)
+	printCliffs(w, d, a)
 	printLadder(w, d, a)
 	printCapacity(w, d, a)
 	for _, n := range d.Status.Notes {
@@ -58,7 +59,7 @@ func unverified(n gate.Counts) string {
 // printNoise says how far one run may be off.
 func printNoise(w io.Writer, d *store.Data, a *gate.Analysis) {
 	var parts []string
-	df := 0
+	df := math.MaxInt // of the figure that rests on the fewest
 	for _, key := range []struct {
 		metric string
 		kind   store.Kind
@@ -67,7 +68,7 @@ func printNoise(w io.Writer, d *store.Data, a *gate.Analysis) {
 		n := a.Noise[gate.NoiseKey{Metric: key.metric, Kind: key.kind}]
 		if n.Known() {
 			parts = append(parts, fmt.Sprintf("%s ±%.0f%%", key.name, n.RunPercent()))
-			df = max(df, n.DF)
+			df = min(df, n.DF)
 		}
 	}
 	switch {
@@ -79,7 +80,11 @@ func printNoise(w io.Writer, d *store.Data, a *gate.Analysis) {
 		fmt.Fprintln(w, "noise: not known, no cell has two runs that count")
 		return
 	}
-	fmt.Fprintf(w, "noise, one run, 95%%:  %s   (%d degrees of freedom)\n", strings.Join(parts, "   "), df)
+	rest := fmt.Sprintf("%d degrees of freedom", df)
+	if len(parts) > 1 {
+		rest = "at least " + rest
+	}
+	fmt.Fprintf(w, "noise, one run, 95%%:  %s   (%s)\n", strings.Join(parts, "   "), rest)
 }
 
 // estimate is a cell's value over the runs that count; where none does, the median of those that do not stands in
@@ -217,7 +222,7 @@ func verdictOf(d *store.Data, a *gate.Analysis, c *store.Cell, metric string) st
 	var parts []string
 	for _, m := range []struct{ metric, word string }{{metric, "latency"}, {"CPU per GB", "cost"}} {
 		if comparison, ok := a.Comparison(c.Number, m.metric); ok {
-			parts = append(parts, m.word+" "+comparison.Judgement.Words())
+			parts = append(parts, m.word+" "+comparison.Words())
 		}
 	}
 	if len(parts) == 2 && strings.TrimPrefix(parts[0], "latency ") == strings.TrimPrefix(parts[1], "cost ") {
@@ -226,9 +231,15 @@ func verdictOf(d *store.Data, a *gate.Analysis, c *store.Cell, metric string) st
 	return strings.Join(parts, ", ")
 }
 
+// notNeeded is the state of a rate that a search did not try.
+const notNeeded = "not needed by the search"
+
 // whyNotCounted names the state of a cell of which no run counts.
 func whyNotCounted(d *store.Data, cell int) string {
 	runs := d.RunsOf(cell)
+	if len(runs) == 0 && d.Cell(cell).Searched {
+		return notNeeded
+	}
 	if len(runs) == 0 {
 		return "not run"
 	}
@@ -265,6 +276,18 @@ func marksOf(d *store.Data, cell int) string {
 	return strings.Join(marks, ", ")
 }
 
+// printCliffs lists what a pairwise design found.
+func printCliffs(w io.Writer, d *store.Data, a *gate.Analysis) {
+	if d.Plan.Design != store.Pairwise {
+		return
+	}
+	cliffs := gate.Cliffs(d, a)
+	fmt.Fprintf(w, "pairwise design: %s failed, saturated or far off; it supports no effect of a setting, since each combination changes several\n", plural(len(cliffs), "combination"))
+	for _, c := range cliffs {
+		fmt.Fprintf(w, "  %s: %s\n", d.Cell(c.Cell).Name, c.Why)
+	}
+}
+
 func printLadder(w io.Writer, d *store.Data, a *gate.Analysis) {
 	cells := cellsOf(d, store.Ladder)
 	if len(cells) == 0 {
@@ -280,6 +303,13 @@ func printLadder(w io.Writer, d *store.Data, a *gate.Analysis) {
 			estimate(d, a, c.Number, "ack p99.9"), estimate(d, a, c.Number, "delivery p99"), estimate(d, a, c.Number, "CPU per GB"), whyNotCounted(d, c.Number))
 	}
 	t.print(w)
+	switch b := a.Bracket; {
+	case d.Plan.SLOP99MS <= 0:
+	case b.Found:
+		fmt.Fprintf(w, "capacity with p99 within %g ms: from %s/s (three of three runs passed) to %s/s (three of three failed)\n", d.Plan.SLOP99MS, grouped(b.Low), grouped(b.High))
+	default:
+		fmt.Fprintf(w, "capacity with p99 within %g ms: not found, %s\n", d.Plan.SLOP99MS, b.Why)
+	}
 }
 
 func printCapacity(w io.Writer, d *store.Data, a *gate.Analysis) {
@@ -299,9 +329,9 @@ func printCapacity(w io.Writer, d *store.Data, a *gate.Analysis) {
 		}
 		verdict := whyNotCounted(d, c.Number)
 		if comparison, ok := a.Comparison(c.Number, "CPU per GB"); ok && verdict == "" {
-			verdict = "cost " + comparison.Judgement.Words()
+			verdict = "cost " + comparison.Words()
 		} else if ok && verdict == string(store.GeneratorLimited) {
-			verdict += ", cost " + comparison.Judgement.Words()
+			verdict += ", cost " + comparison.Words()
 		}
 		if verdict == "" {
 			verdict = marksOf(d, c.Number)

@@ -94,6 +94,8 @@ func unit(m store.Metric) string {
 		return "us-CPU/request"
 	case "calls":
 		return "calls/record"
+	case "allocations":
+		return "allocs/record"
 	}
 	return noUnit.ReplaceAllString(m.Name+"-"+m.Unit, "-")
 }

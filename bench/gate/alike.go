@@ -126,7 +126,7 @@ func Doubts(baseline, candidate *store.Data) (doubts []string, apart bool) {
 		name string
 		d    *store.Data
 	}{{"baseline", baseline}, {"candidate", candidate}} {
-		if planned := len(side.d.Plan.Runs); len(side.d.Runs) < planned {
+		if planned := side.d.Planned(); len(side.d.Runs) < planned {
 			doubts = append(doubts, fmt.Sprintf("the %s is %s: %d of %d runs are there", side.name, stateOf(side.d), len(side.d.Runs), planned))
 		}
 	}

@@ -25,6 +25,26 @@ type Comparison struct {
 	Stands bool
 }
 
+// Doubt is what keeps a difference from standing: "may be chance", "rests on one run"; "" where nothing does, or where no
+// difference was found.
+func (c Comparison) Doubt() string {
+	switch v := c.Judgement.Verdict; {
+	case c.Stands || v != stats.Better && v != stats.Worse:
+		return ""
+	case c.Judgement.Ratio.RestsOnOneRun():
+		return "rests on one run"
+	}
+	return "may be chance"
+}
+
+// Words is the verdict with its doubt: no surface may say "worse" where the Answer says that it cannot be told.
+func (c Comparison) Words() string {
+	if doubt := c.Doubt(); doubt != "" {
+		return c.Judgement.Words() + ", " + doubt
+	}
+	return c.Judgement.Words()
+}
+
 // NoiseKey names a pool of noise.
 type NoiseKey struct {
 	Metric string
@@ -78,8 +98,7 @@ func Analyse(d *store.Data) *Analysis {
 	return a
 }
 
-// bracket judges each of the ladder's runs by the objective. A run passes that held its rate, had no errors and a
-// p99 within the objective; a saturated one fails; all else (limited by the generator, throttled) says nothing.
+// bracket judges each of the ladder's runs by the objective.
 func bracket(d *store.Data) stats.Bracket {
 	if d.Plan.SLOP99MS <= 0 {
 		return stats.Bracket{Why: "the suite has no objective"}
@@ -87,24 +106,39 @@ func bracket(d *store.Data) stats.Bracket {
 	var probes []stats.Probe
 	for _, r := range d.Runs {
 		c := d.Cell(r.Cell)
-		if c == nil || c.Role != store.Ladder || r.Result == nil {
+		if c == nil || c.Role != store.Ladder {
 			continue
 		}
-		l := r.Result.Clocks[result.Ack]
-		if c.Asked.Acks == workload.AcksNone {
-			l = r.Result.Clocks[result.Delivery]
-		}
-		q, ok := l.At(99)
 		p := stats.Probe{Rate: r.Rate}
-		switch within := ok && l.Sound && !q.Censored && float64(q.Nanos) <= d.Plan.SLOP99MS*1e6; {
-		case r.Status == store.Saturated, r.Countable() && !within:
-			p.Failed = 1
-		case r.Countable():
+		if passed, told := Passes(&d.Plan, c, r); told && passed {
 			p.Passed = 1
+		} else if told {
+			p.Failed = 1
 		}
 		probes = append(probes, p)
 	}
 	return stats.BracketOf(probes)
+}
+
+// Passes reports whether a run met the suite's objective: its rate was held, no record of it failed or stayed without an
+// answer, and its p99 is within. A saturated run did not; one that the generator or a quota limited, that was cut short or
+// is invalid says nothing (told is false).
+func Passes(p *store.Plan, c *store.Cell, r *store.Run) (passed, told bool) {
+	switch {
+	case r.Result == nil || r.Marked(store.MarkProfiled):
+		return false, false
+	case r.Status == store.Saturated:
+		return false, true
+	case !r.Countable():
+		return false, false
+	}
+	l := r.Result.Clocks[result.Ack]
+	if c.Asked.Acks == workload.AcksNone {
+		l = r.Result.Clocks[result.Delivery]
+	}
+	q, ok := l.At(99)
+	e := r.Result.Ends
+	return ok && l.Sound && !q.Censored && float64(q.Nanos) <= p.SLOP99MS*1e6 && e.Failed+e.Unanswered+e.Unsent == 0, true
 }
 
 // Estimate returns a cell's estimate of a metric; ok is false where no run had it.

@@ -19,7 +19,7 @@ func Order(cells []store.Cell, seed uint64) []store.RunPlan {
 	for repeat := 1; repeat <= rounds; repeat++ {
 		var round []store.RunPlan
 		for _, c := range cells {
-			if repeat > c.Repeats {
+			if repeat > c.Repeats || c.Searched {
 				continue
 			}
 			run := store.RunPlan{Cell: c.Number, Repeat: repeat, Seed: mix(seed, uint64(c.Number), uint64(repeat))}
@@ -36,6 +36,18 @@ func Order(cells []store.Cell, seed uint64) []store.RunPlan {
 		rest = append(rest, round...)
 	}
 	return append(probes, deal(baseline, rest)...)
+}
+
+// Searched returns the runs that a search for the capacity under the objective may make, by cell and repeat; it makes those
+// that it needs, in an order of its own.
+func Searched(cells []store.Cell, seed uint64) []store.RunPlan {
+	var out []store.RunPlan
+	for _, c := range cells {
+		for repeat := 1; repeat <= c.Repeats && c.Searched; repeat++ {
+			out = append(out, store.RunPlan{Cell: c.Number, Repeat: repeat, Seed: mix(seed, uint64(c.Number), uint64(repeat))})
+		}
+	}
+	return out
 }
 
 // Profiled returns the runs that carry heavy profiles: one for each cell that is to have one, after all others.

@@ -5,9 +5,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/tidemark/tidemark/bench/stats"
 	"github.com/tidemark/tidemark/bench/store"
 	"github.com/tidemark/tidemark/bench/suites"
 	"github.com/tidemark/tidemark/loadgen/workload"
@@ -49,7 +51,7 @@ func Plan(s *suites.Suite, seed uint64) (*store.Plan, error) {
 			return nil, fmt.Errorf("%s: primary comparison %q names no cell: %w", s.File, name, suites.ErrSuite)
 		}
 	}
-	p.Runs, p.Profiled = Order(p.Cells, seed), Profiled(p.Cells, seed)
+	p.Runs, p.Search, p.Profiled = Order(p.Cells, seed), Searched(p.Cells, seed), Profiled(p.Cells, seed)
 	return p, nil
 }
 
@@ -72,13 +74,24 @@ func (b *builder) cells() {
 	b.add(store.Cell{Name: "baseline", Role: store.Baseline, Kind: store.Latency, Repeats: s.BaselineRepeats, Rate: s.Rate}, nil)
 	baseline := len(b.plan.Cells)
 	for _, share := range s.Ladder.Shares {
+		repeats := s.Ladder.Repeats
+		if s.Ladder.Search {
+			repeats = stats.SearchRuns
+		}
 		b.add(store.Cell{Name: fmt.Sprintf("load %.4g%%", 100*share), Role: store.Ladder, Kind: store.Latency,
-			Repeats: s.Ladder.Repeats, LoadShare: share}, nil)
+			Repeats: repeats, LoadShare: share, Searched: s.Ladder.Search}, nil)
 	}
-	for _, c := range Combine(s.Matrix.Design, s.Matrix.Axes, s.Matrix.Exclude) {
+	b.plan.Design = s.Matrix.Design
+	against := baseline
+	if s.Matrix.Design == store.Pairwise {
+		against = 0
+	}
+	combinations := Combine(s.Matrix.Design, s.Matrix.Axes, s.Matrix.Exclude)
+	for _, c := range combinations {
 		b.add(store.Cell{Name: nameOf(c), Role: store.Axis, Kind: store.Latency, Repeats: s.Matrix.Repeats, Rate: s.Rate,
-			Against: baseline}, c)
+			Against: against}, c)
 	}
+	b.checkExclusions(combinations)
 	if s.Profiles.Plain > 0 {
 		b.add(store.Cell{Name: "profile=off", Role: store.Axis, Kind: store.Latency, Repeats: s.Profiles.Plain, Rate: s.Rate, Against: baseline,
 			Settings: []store.Setting{{Axis: "profile", Value: "off"}}}, nil)
@@ -87,6 +100,42 @@ func (b *builder) cells() {
 		b.add(store.Cell{Name: "capacity " + nameOf(c), Role: store.Ceiling, Kind: store.Capacity, Repeats: s.Capacity.Repeats,
 			Against: probe, WindowMS: s.Capacity.Window.Milliseconds(), MaxBytes: s.Capacity.MaxBytes}, c)
 	}
+}
+
+// checkExclusions refuses exclusions that leave nothing, and one that takes nothing away: it is mistyped, and what it was to
+// keep out would run.
+func (b *builder) checkExclusions(left []Combination) {
+	m := &b.suite.Matrix
+	if b.err != nil || len(m.Exclude) == 0 {
+		return
+	}
+	if len(left) == 0 {
+		b.err = fmt.Errorf("%s: exclude leaves no combination of the axes: %w", b.suite.File, suites.ErrSuite)
+		return
+	}
+	for _, e := range m.Exclude {
+		if !possible(m, e) {
+			at := b.suite.File
+			if len(e) > 0 {
+				at = e[0].At
+			}
+			b.err = fmt.Errorf("%s: exclude %s: no combination of the axes has it (design %s): %w", at, nameOf(e), m.Design, suites.ErrSuite)
+			return
+		}
+	}
+}
+
+// possible reports whether a combination of the design can have all of the settings.
+func possible(m *suites.Matrix, e []suites.Setting) bool {
+	seen := map[string]bool{}
+	for _, s := range e {
+		i := slices.IndexFunc(m.Axes, func(a suites.Axis) bool { return a.Field == s.Field })
+		if i < 0 || seen[s.Field] || !slices.ContainsFunc(m.Axes[i].Values, func(v suites.Setting) bool { return v.Value == s.Value }) {
+			return false
+		}
+		seen[s.Field] = true
+	}
+	return len(e) == 1 || len(e) > 1 && m.Design != "one-factor"
 }
 
 func nameOf(c []suites.Setting) string {
@@ -158,7 +207,7 @@ func (b *builder) budget() {
 		if c.Kind == store.Latency {
 			c.WindowMS = window.Milliseconds()
 		}
-		seconds += repeatsTime(c)
+		seconds += b.repeatsTime(c)
 		if c.Role == store.Ladder {
 			ladderShares += float64(allRepeats(c)) * c.LoadShare
 			continue
@@ -202,9 +251,21 @@ func allRepeats(c *store.Cell) int {
 	return c.Repeats
 }
 
+// aroundBreak is how many fresh runs a search makes beyond its ladder, as a rule: of two rates on each side of the one that
+// broke the objective, and of that.
+const aroundBreak = 5 * (stats.SearchRuns - 1)
+
+// repeats is how often a cell runs: of a search's cells as often as all of them together do, dealt out.
+func (b *builder) repeats(c *store.Cell) float64 {
+	if n := float64(len(b.suite.Ladder.Shares)); c.Searched {
+		return min(stats.SearchRuns, 1+aroundBreak/n)
+	}
+	return float64(allRepeats(c))
+}
+
 // repeatsTime is what all repeats of a cell take.
-func repeatsTime(c *store.Cell) time.Duration {
-	t := time.Duration(allRepeats(c)) * cellTime(c)
+func (b *builder) repeatsTime(c *store.Cell) time.Duration {
+	t := time.Duration(b.repeats(c) * float64(cellTime(c)))
 	if c.Profiled {
 		t += profiledOverhead
 	}
@@ -214,18 +275,18 @@ func repeatsTime(c *store.Cell) time.Duration {
 // leftFor is the window that makes the whole take the suite's seconds.
 func (b *builder) leftFor() time.Duration {
 	left := time.Duration(b.suite.Seconds*float64(time.Second)) - startOverhead
-	latencyRuns := 0
+	latencyRuns := 0.0
 	for i := range b.plan.Cells {
 		c := &b.plan.Cells[i]
-		left -= repeatsTime(c)
+		left -= b.repeatsTime(c)
 		if c.Kind == store.Latency {
-			latencyRuns += allRepeats(c)
+			latencyRuns += b.repeats(c)
 		}
 	}
 	if latencyRuns == 0 {
 		return windowMax
 	}
-	return (left / time.Duration(latencyRuns)).Truncate(50 * time.Millisecond)
+	return time.Duration(float64(left) / latencyRuns).Truncate(50 * time.Millisecond)
 }
 
 // complete writes the cell's times, rate and bound into its workload. A latency cell's bound of bytes is what it

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tidemark/tidemark/bench/gate"
@@ -49,7 +50,7 @@ func (p *page) answer() []*sentence {
 	}
 	switch len(out) {
 	case 0:
-		s := (&sentence{alarm: true}).say("Nothing was measured: %d of %d runs finished, and none of them counts", len(p.d.Runs), len(p.d.Plan.Runs))
+		s := (&sentence{alarm: true}).say("Nothing was measured: %d of %d runs finished, and none of them counts", len(p.d.Runs), p.d.Planned())
 		if p.d.Status.Error != "" {
 			s.say(" (%s)", short(p.d.Status.Error, 200))
 		}
@@ -109,7 +110,7 @@ func (p *page) standing() *sentence {
 	if state == "" {
 		state = "of unknown state"
 	}
-	return s.say("The run is %s, with %d of %d runs done in ", state, len(p.d.Runs), len(p.d.Plan.Runs)).
+	return s.say("The run is %s, with %d of %d runs done in ", state, len(p.d.Runs), p.d.Planned()).
 		see("#cells", "%s", count(len(p.d.Plan.Cells), "cell")).say(".")
 }
 
@@ -200,10 +201,29 @@ func (p *page) carried() *sentence {
 	if len(saturated) > 0 && len(s.spans) > 0 {
 		s.say("; %s was not held", listed(saturated))
 	}
+	p.underObjective(s)
 	if len(s.spans) == 0 {
 		return nil
 	}
 	return s.say(".")
+}
+
+// underObjective adds the capacity under the objective, where the suite has one and its ladder ran: "not found" is an answer.
+func (p *page) underObjective(s *sentence) {
+	b, ladder := p.a.Bracket, p.cells(func(c *store.Cell) bool { return c.Role == store.Ladder })
+	if p.d.Plan.SLOP99MS <= 0 || !slices.ContainsFunc(ladder, func(c *cell) bool { return len(c.runs) > 0 }) {
+		return
+	}
+	lead := "; the"
+	if len(s.spans) == 0 {
+		lead = "The"
+	}
+	s.say("%s highest rate with a p99 within %s ms ", lead, number(p.d.Plan.SLOP99MS))
+	if !b.Found {
+		s.see("#load", "was not found").say(": %s", b.Why)
+		return
+	}
+	s.say("lies between ").see("#load", "%s/s", grouped(b.Low)).say(" (three of three runs passed) and %s/s (three of three failed)", grouped(b.High))
 }
 
 func intervalOf(e stats.Estimate) string {
@@ -408,7 +428,7 @@ func (p *page) tallies() []tally {
 	n := p.a.Counts
 	notRun := 0
 	for _, c := range p.cells(func(*store.Cell) bool { return true }) {
-		if len(c.runs) == 0 {
+		if len(c.runs) == 0 && !c.Searched {
 			notRun++
 		}
 	}

@@ -175,7 +175,7 @@ func forestHeight(panels []panel, f frame) float64 {
 }
 
 func (p *page) drawForest(c *canvas, f frame, top float64, panels []panel, m store.Metric, e extent) {
-	left, right := 112.0, f.width-252
+	left, right := 112.0, f.width-290 // room for "cannot tell (over 1000 more)"
 	pad := 16.0
 	if f.narrow {
 		left, right, pad = 96, f.width-18, 10
@@ -224,7 +224,7 @@ func (p *page) forestLine(c *canvas, f frame, s scale, one *cell, m store.Metric
 		case stats.Better:
 			colour = "blue"
 		}
-		hint := fmt.Sprintf("%s: %s %s, %s", one.Name, m.Name, ratio(r), j.Words())
+		hint := fmt.Sprintf("%s: %s %s, %s", one.Name, m.Name, ratio(r), x.Words())
 		if !math.IsNaN(r.Low) && !math.IsNaN(r.High) {
 			c.line(s.at(r.Low), y, s.at(r.High), y, stroke(colour, 2))
 			for _, v := range []float64{r.Low, r.High} {
@@ -239,12 +239,7 @@ func (p *page) forestLine(c *canvas, f frame, s scale, one *cell, m store.Metric
 			}
 		}
 		c.mark(0, s.at(r.Value), y, 4.2, colour, false, hint)
-		figureText, words = ratio(r), j.Words()
-		if !x.Stands && (j.Verdict == stats.Better || j.Verdict == stats.Worse) {
-			if words += ", may be chance"; r.RestsOnOneRun() {
-				words = j.Words() + ", rests on one run"
-			}
-		}
+		figureText, words = ratio(r), x.Words()
 	} else if words == "" {
 		words = "no figure"
 		if acksNothing(one.Cell) && strings.HasPrefix(m.Name, "ack ") {
@@ -273,7 +268,7 @@ func (p *page) forestTable(cells []*cell, m store.Metric) string {
 			value = estimate(e.Estimate, "")
 		}
 		if x, ok := p.a.Comparison(c.Number, m.Name); ok {
-			r, words = ratio(x.Judgement.Ratio), x.Judgement.Words()
+			r, words = ratio(x.Judgement.Ratio), x.Words()
 		}
 		t.row(link(cellAddress(c.Number), c.Name), esc(value), esc(r), esc(words), esc(c.repeats()))
 	}
@@ -326,6 +321,10 @@ func (p *page) axes(b *strings.Builder) {
 		b.WriteString("</div>\n")
 	}
 	p.interactions(b)
+	if p.d.Plan.Design == store.Pairwise {
+		p.cliffs(b)
+		return
+	}
 	if drawn == 0 {
 		why(b, "no cell that changes a setting has a run that counts yet, so there is nothing to compare with the baseline")
 	}
@@ -411,5 +410,18 @@ func (p *page) interactions(b *strings.Builder) {
 			}
 		}
 		b.WriteString(f.render())
+	}
+}
+
+// cliffs lists what a pairwise design found.
+func (p *page) cliffs(b *strings.Builder) {
+	t := newTable("combination", "what was found")
+	for _, c := range gate.Cliffs(p.d, p.a) {
+		t.row(link(cellAddress(c.Cell), p.d.Cell(c.Cell).Name), esc(c.Why))
+	}
+	fmt.Fprintf(b, "<h3>Cliffs of the pairwise design</h3>\n<p>%s failed, saturated or far off. Each combination changes several settings at once, so that none of this is the effect of one: "+
+		"a one-factor or full design tells that.</p>\n", count(len(t.rows), "combination"))
+	if len(t.rows) > 0 {
+		b.WriteString(`<div class="scroll" tabindex="0">` + t.html("") + "</div>\n")
 	}
 }

@@ -104,7 +104,7 @@ func (p *page) summary(c *cell) string {
 		parts = append(parts, metric+" "+estimate(e.Estimate, unit))
 	}
 	if x, ok := p.a.Comparison(c.Number, metric); ok {
-		parts = append(parts, ratio(x.Judgement.Ratio)+" "+x.Judgement.Words())
+		parts = append(parts, ratio(x.Judgement.Ratio)+" "+x.Words())
 	}
 	if s := c.state(); s != "" {
 		parts = append(parts, s)
@@ -119,16 +119,13 @@ func (p *page) detail(c *cell) string {
 		why(&b, "this cell has not run")
 		return b.String()
 	}
-	var reasons []string
+	reasons := marksOf(c)
 	for _, r := range c.runs {
 		for _, text := range r.Reasons {
 			reasons = append(reasons, fmt.Sprintf("repeat %d, %s: %s", r.Repeat, r.Status, short(text, 240)))
 		}
 		if len(r.Reasons) == 0 && r.Error != "" {
 			reasons = append(reasons, fmt.Sprintf("repeat %d, %s: %s", r.Repeat, r.Status, short(r.Error, 240)))
-		}
-		if len(r.Marks) > 0 {
-			reasons = append(reasons, fmt.Sprintf("repeat %d is marked: %s", r.Repeat, short(strings.Join(r.Marks, ", "), 120)))
 		}
 	}
 	if len(reasons) > 0 {
@@ -152,6 +149,28 @@ func (p *page) detail(c *cell) string {
 	b.WriteString(findings(c))
 	b.WriteString(p.heavy(c))
 	return b.String()
+}
+
+// marksOf lists the marks of a cell's runs, a line for each: "5 of 9 repeats are marked late pacer".
+func marksOf(c *cell) (lines []string) {
+	marked := map[string]int{}
+	var order []string
+	for _, r := range c.runs {
+		for _, m := range r.Marks {
+			if marked[m] == 0 {
+				order = append(order, m)
+			}
+			marked[m]++
+		}
+	}
+	for _, m := range order[:min(len(order), 6)] {
+		if marked[m] == len(c.runs) {
+			lines = append(lines, fmt.Sprintf("every repeat is marked %s", short(m, 60)))
+		} else {
+			lines = append(lines, fmt.Sprintf("%d of %s are marked %s", marked[m], count(len(c.runs), "repeat"), short(m, 60)))
+		}
+	}
+	return lines
 }
 
 // achieved is what the cell's first good run did on the wire: it explains most effects of linger, skew and partitions.

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tidemark/tidemark/bench/store"
@@ -203,6 +204,9 @@ func (h *heat) figure(p *page) *figure {
 		}
 		what += " Changed from what was asked below: " + short(strings.Join(changed, " "), 80) + "."
 	}
+	if slices.ContainsFunc(h.c.runs, func(r *store.Run) bool { return r.Status != store.OK }) {
+		what += " ×: that repeat does not count."
+	}
 	noise := ""
 	if h.c.Kind == store.Latency {
 		noise = p.noise(latencyMetric(h.c.Cell), store.Latency)
@@ -273,9 +277,16 @@ func (h *heat) draw(c *canvas, f frame, top float64, rows int) {
 	for i, s := range h.columns {
 		if s.first && (repeats <= 12 || (i/8)%2 == 0) {
 			c.line(xs[i], bottom, xs[i], bottom+5, stroke("axis", 1))
-			name := fmt.Sprintf("#%d", s.run.Repeat)
-			if s.run.Status != store.OK {
-				name += " " + string(s.run.Status)
+			name, next := fmt.Sprintf("#%d", s.run.Repeat), i+1
+			for next < len(h.columns) && !h.columns[next].first {
+				next++
+			}
+			if s.run.Status != store.OK { // the cell's list has the reasons
+				if full := name + " " + string(s.run.Status); textWidth(full, 10) <= xs[next]-xs[i]-4 {
+					name = full
+				} else {
+					name += " ×"
+				}
 			}
 			c.text(xs[i]+2, bottom+15, 10, "start", "muted", name)
 		}

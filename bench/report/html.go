@@ -98,7 +98,7 @@ func (p *page) identity() string {
 		}
 		parts = append(parts, when)
 	}
-	done := fmt.Sprintf("%d of %d runs", len(p.d.Runs), len(p.d.Plan.Runs))
+	done := fmt.Sprintf("%d of %d runs", len(p.d.Runs), p.d.Planned())
 	if p.d.Status.State != store.Finished {
 		done += ", " + string(p.d.Status.State)
 	}
@@ -202,7 +202,7 @@ func (p *page) provenance(b *strings.Builder) {
 	add("host", f.Hostname)
 	add("kernel, system", strings.TrimSpace(f.Kernel+" "+f.OS+" "+f.Architecture))
 	if f.CPUModel != "" {
-		add("CPU", fmt.Sprintf("%s, %d of %d cores, governor %s, %s", f.CPUModel, f.Cores, f.CoresOnline, orUnknown(f.Governor), orUnknown(f.Hypervisor)))
+		add("CPU", fmt.Sprintf("%s, %d of %d cores, governor %s, %s", f.CPUModel, f.Cores, f.CoresOnline, orUnknown(f.Governor), machine(f.Hypervisor)))
 	}
 	if f.MemoryBytes > 0 {
 		add("memory", fmt.Sprintf("%s, swap %s, huge pages %s, writeback from %d%%, throttled at %d%%", bytesOf(f.MemoryBytes), bytesOf(f.SwapBytes), orUnknown(f.HugePages), f.DirtyBackgroundRatio, f.DirtyRatio))
@@ -220,6 +220,17 @@ func (p *page) provenance(b *strings.Builder) {
 	}
 	b.WriteString(`<div class="scroll" tabindex="0">` + t.html("") + "</div>\n")
 	p.settingsTables(b)
+}
+
+// machine says whether a hypervisor was seen.
+func machine(hypervisor string) string {
+	switch hypervisor {
+	case "":
+		return "no hypervisor seen"
+	case "yes":
+		return "a virtual machine"
+	}
+	return "a virtual machine under " + hypervisor
 }
 
 func orUnknown(s string) string {

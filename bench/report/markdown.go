@@ -65,7 +65,7 @@ func (p *page) markdown() string {
 	}
 	b.WriteString(strings.Join(counts, " · ") + "\n\n")
 	fmt.Fprintf(&b, "%s\n\n", md(fmt.Sprintf("Target: %s. Host: %s. An ack meant: %s. %s, %d of %d runs. Data #%s.",
-		short(p.target, 120), short(p.host, 200), orUnknown(short(p.baselineMeant(), 160)), count(len(p.d.Plan.Cells), "cell"), len(p.d.Runs), len(p.d.Plan.Runs), p.hash)))
+		short(p.target, 120), short(p.host, 200), orUnknown(short(p.baselineMeant(), 160)), count(len(p.d.Plan.Cells), "cell"), len(p.d.Runs), p.d.Planned(), p.hash)))
 	tail := p.mdTail()
 	room := markdownBytes - b.Len() - len(tail)
 	for _, part := range []string{p.mdTroubles(), p.mdComparisons(store.Latency), p.mdComparisons(store.Capacity), p.mdLoad(), p.mdNoise()} {
@@ -186,11 +186,7 @@ func (p *page) mdComparisons(kind store.Kind) string {
 		if x.Primary {
 			note = "named beforehand"
 		}
-		if v := x.Judgement.Verdict; !x.Stands && (v == stats.Better || v == stats.Worse) {
-			doubt := "may be chance"
-			if x.Judgement.Ratio.RestsOnOneRun() {
-				doubt = "rests on one run"
-			}
+		if doubt := x.Doubt(); doubt != "" {
 			note = strings.TrimPrefix(note+", "+doubt, ", ")
 		}
 		row := []string{short(p.d.Cell(x.Cell).Name, 60), x.Metric.Name, value, ratio(x.Judgement.Ratio), x.Judgement.Words(), note}

@@ -143,6 +143,9 @@ func cellAddress(number int) string { return fmt.Sprintf("#cell=%d", number) }
 
 // state says in a few words why a cell's figures do not count, "" where all of its runs do.
 func (c *cell) state() string {
+	if len(c.runs) == 0 && c.Searched {
+		return "not needed by the search"
+	}
 	if len(c.runs) == 0 {
 		return "not run"
 	}
@@ -174,10 +177,14 @@ func (c *cell) state() string {
 
 // repeats is "n=2", or "n=1 of 2" where runs do not count or did not happen.
 func (c *cell) repeats() string {
-	if len(c.counted) == c.Repeats {
-		return fmt.Sprintf("n=%d", c.Repeats)
+	planned := max(c.Repeats, len(c.runs))
+	if c.Searched { // which made as many as it needed
+		planned = len(c.runs)
 	}
-	return fmt.Sprintf("n=%d of %d", len(c.counted), max(c.Repeats, len(c.runs)))
+	if len(c.counted) == planned {
+		return fmt.Sprintf("n=%d", planned)
+	}
+	return fmt.Sprintf("n=%d of %d", len(c.counted), planned)
 }
 
 // rate is what a latency cell's runs were asked for, 0 where it is not known.

@@ -134,7 +134,7 @@ func (p *page) verdict(c *cell, metric string) (ratioHTML, words string) {
 		}
 		return "–", esc(state)
 	}
-	words = x.Judgement.Words()
+	words = x.Words()
 	if state != "" {
 		words += " (" + state + ")"
 	}

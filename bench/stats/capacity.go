@@ -113,7 +113,11 @@ type Search struct {
 	climb  int       // next rung of the ladder
 	queue  []float64 // after the ladder
 	around bool
+	silent map[float64]bool // rates at which a run told nothing
 }
+
+// SearchRuns is how often a search runs a rate at most: once on the ladder, and the fresh runs.
+const SearchRuns = 1 + freshRuns
 
 // NewSearch makes a search over the rates of a ladder, which it sorts; random decides the order of the probes.
 func NewSearch(rates []float64, random *rand.Rand) *Search {
@@ -154,6 +158,21 @@ func (s *Search) Record(rate float64, passed bool) {
 	}
 }
 
+// Skip takes note that the run at the rate which Next gave tells nothing: a generator that was the limit, a target that
+// throttled. The rate bounds nothing then and is asked no more, and a climb ends, for what kept this run from telling
+// keeps those above it too.
+func (s *Search) Skip(rate float64) {
+	if s.silent == nil {
+		s.silent = map[float64]bool{}
+	}
+	s.silent[rate] = true
+	if !s.around {
+		s.climb = len(s.rungs)
+		return
+	}
+	s.queue = slices.DeleteFunc(s.queue, func(r float64) bool { return r == rate })
+}
+
 // Bracket is what has been found so far.
 func (s *Search) Bracket() Bracket { return BracketOf(s.probes) }
 
@@ -180,13 +199,13 @@ func (s *Search) widen() bool {
 	}
 	for i := range s.rungs {
 		down := s.rungs[len(s.rungs)-1-i]
-		if b.Low == 0 && down < low {
+		if b.Low == 0 && down < low && !s.silent[down] {
 			s.fill(down)
 			break
 		}
 	}
 	for _, up := range s.rungs {
-		if b.High == 0 && up > high {
+		if b.High == 0 && up > high && !s.silent[up] {
 			s.fill(up)
 			break
 		}
@@ -195,6 +214,9 @@ func (s *Search) widen() bool {
 }
 
 func (s *Search) fill(rate float64) {
+	if s.silent[rate] {
+		return
+	}
 	for range freshRuns {
 		s.queue = append(s.queue, rate)
 	}

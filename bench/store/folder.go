@@ -200,7 +200,31 @@ func Load(dir string) (*Data, error) {
 		}
 	}
 	slices.SortStableFunc(d.Runs, func(a, b *Run) int { return a.Order - b.Order })
+	for _, r := range slices.Concat(d.Runs, d.Profiled) {
+		d.cached(r)
+	}
 	return d, d.eachMeasured()
+}
+
+// cached says what the page cache was to a run whose target wrote on this host: METHOD 5 wants it beside what an ack meant.
+// Nothing is said where it was measured elsewhere.
+func (d *Data) cached(r *Run) {
+	if r.Result == nil || r.Target.Mode == "bootstrap" || r.Target.Mode == "" {
+		return
+	}
+	a := &r.Result.AckMeant
+	if a.Cache == "" && r.Memory.Before.Free > 0 {
+		if a.Cache = "memory used before"; r.Marked(MarkFreshMemory) {
+			a.Cache = MarkFreshMemory
+		}
+	}
+	f := d.Host.Fingerprint
+	written, limit := r.Result.Produce.Batches.WireBytes, f.MemoryBytes/100*int64(f.DirtyBackgroundRatio)
+	if a.Regime == "" && written > 0 && limit > 0 {
+		if a.Regime = "burst"; written > limit { // the kernel had to write back beside it
+			a.Regime = "sustained"
+		}
+	}
 }
 
 // eachMeasured refuses a folder in which one run's result stands for another's: a run draws its id at random.
@@ -250,6 +274,17 @@ func (r *Run) complete() {
 	r.Result.Cores, r.Result.Ceilings = r.Cores, r.Ceilings
 	memory := r.Memory
 	r.Result.Memory = &memory
+}
+
+// Planned is how many runs the bench sets out to make: those of its plan, and those that a search has made so far.
+func (d *Data) Planned() int {
+	n := len(d.Plan.Runs)
+	for _, r := range d.Runs {
+		if c := d.Cell(r.Cell); c != nil && c.Searched {
+			n++
+		}
+	}
+	return n
 }
 
 // Cell returns the cell of a number, nil for none.

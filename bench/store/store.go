@@ -57,19 +57,23 @@ const (
 // Plan is what a run sets out to do. It is written once, before the first run, and decides what a resume goes on with.
 type Plan struct {
 	Schema    int       `json:"schema"`
-	Suite     string    `json:"suite"`     // built-in name, or the path of the file
-	SuiteHash string    `json:"suiteHash"` // SHA-256 of the suite's text, hex
-	RunID     string    `json:"runId"`     // prefix of the topics, random
-	Created   time.Time `json:"created"`   // wall clock
-	Seed      uint64    `json:"seed"`      // order of the runs and base of the cells' seeds
-	Command   []string  `json:"command"`   // what a person types to repeat the run
-	Target    string    `json:"target"`    // "embedded", "bootstrap HOST:PORT" or "command PROGRAM ..."
-	RateFixed float64   `json:"rateFixed"` // records/s of Baseline and Axis cells, as asked
-	RateCap   float64   `json:"rateCap"`   // the fixed rate is lowered to this share of the capacity found; 0: never
-	Seconds   float64   `json:"seconds"`   // planned length, everything included
-	MaxBytes  int64     `json:"maxBytes"`  // planned upper bound of bytes written by producers, all runs together
-	Cells     []Cell    `json:"cells"`     // Cells[i].Number == i+1
-	Runs      []RunPlan `json:"runs"`      // in the order in which they run
+	Suite     string    `json:"suite"`            // built-in name, or the path of the file
+	SuiteHash string    `json:"suiteHash"`        // SHA-256 of the suite's text, hex
+	RunID     string    `json:"runId"`            // prefix of the topics, random
+	Created   time.Time `json:"created"`          // wall clock
+	Seed      uint64    `json:"seed"`             // order of the runs and base of the cells' seeds
+	Command   []string  `json:"command"`          // what a person types to repeat the run
+	Target    string    `json:"target"`           // "embedded", "bootstrap HOST:PORT" or "command PROGRAM ..."
+	RateFixed float64   `json:"rateFixed"`        // records/s of Baseline and Axis cells, as asked
+	RateCap   float64   `json:"rateCap"`          // the fixed rate is lowered to this share of the capacity found; 0: never
+	Seconds   float64   `json:"seconds"`          // planned length, everything included
+	MaxBytes  int64     `json:"maxBytes"`         // planned upper bound of bytes written by producers, all runs together
+	Design    string    `json:"design,omitempty"` // of the matrix: "one-factor", "full", Pairwise
+	Cells     []Cell    `json:"cells"`            // Cells[i].Number == i+1
+	Runs      []RunPlan `json:"runs"`             // in the order in which they run
+	// Search lists the runs that a search for the capacity under the objective may make, after Runs: which of them it does
+	// follows from their outcomes. SLOP99MS is the objective.
+	Search    []RunPlan `json:"search,omitempty"`
 	Profiled  []RunPlan `json:"profiled"`  // after them: one repeat more of some cells, with heavy profiles (METHOD 7)
 	Primary   []string  `json:"primary"`   // names of cells whose comparisons Answer and gate use (at most six)
 	Allowance float64   `json:"allowance"` // 0.05: how much worse is still "no worse"
@@ -77,6 +81,9 @@ type Plan struct {
 	SLOP99MS  float64   `json:"sloP99Ms"`  // latency objective of the suite, 0 for none
 	Versions  Versions  `json:"versions"`
 }
+
+// Pairwise is the design whose combinations are compared with nothing: it finds cliffs and supports no effects.
+const Pairwise = "pairwise"
 
 // Versions names the build that ran the bench.
 type Versions struct {
@@ -109,11 +116,12 @@ type Cell struct {
 	Name      string    `json:"name"`   // "baseline", "linger=5ms", "load 75%"; unique within the plan
 	Role      Role      `json:"role"`
 	Kind      Kind      `json:"kind"`
-	Settings  []Setting `json:"settings"`  // what differs from the baseline; empty for the baseline itself
-	Against   int       `json:"against"`   // number of the cell that this one is compared with, 0 for none
-	Repeats   int       `json:"repeats"`   // planned
-	LoadShare float64   `json:"loadShare"` // Ladder: share of the capacity found; else 0
-	Rate      float64   `json:"rate"`      // records/s as planned; 0 for capacity cells and, before the probes, Ladder
+	Settings  []Setting `json:"settings"`           // what differs from the baseline; empty for the baseline itself
+	Against   int       `json:"against"`            // number of the cell that this one is compared with, 0 for none
+	Repeats   int       `json:"repeats"`            // planned
+	LoadShare float64   `json:"loadShare"`          // Ladder: share of the capacity found; else 0
+	Searched  bool      `json:"searched,omitempty"` // Ladder: a search decides whether and how often it runs; Repeats bounds it
+	Rate      float64   `json:"rate"`               // records/s as planned; 0 for capacity cells and, before the probes, Ladder
 	WarmupMS  int64     `json:"warmupMs"`
 	WindowMS  int64     `json:"windowMs"` // latency: length of the window; capacity: its upper bound
 	MaxBytes  int64     `json:"maxBytes"` // a run ends after so many bytes; 0: no bound of its own

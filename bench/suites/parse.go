@@ -272,6 +272,9 @@ func Parse(file string, content []byte) (*Suite, error) {
 	if r.err == nil {
 		r.check(tree.Docs[0].Body, s)
 	}
+	if s.Ladder.Repeats == 0 && !s.Ladder.Search {
+		s.Ladder.Repeats = 2
+	}
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -294,7 +297,6 @@ func defaults(file string, content []byte) *Suite {
 		Probes:          Probes{Window: 2500 * time.Millisecond, MaxBytes: 256 << 20},
 		Matrix:          Matrix{Design: "one-factor", Repeats: 2},
 		Capacity:        Capacity{Repeats: 2, Window: 2500 * time.Millisecond, MaxBytes: 512 << 20},
-		Ladder:          Ladder{Repeats: 2},
 		Profiles:        Profiles{CPU: true, Extra: "baseline"},
 	}
 }

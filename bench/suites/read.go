@@ -51,6 +51,7 @@ func (r *reader) suite(n ast.Node, s *Suite) {
 		{"ladder", func(n ast.Node) {
 			r.mapping(n, "ladder", []field{
 				{"repeats", integer(r, "repeats", 1, 10000, &s.Ladder.Repeats)},
+				{"search", boolean(r, "search", &s.Ladder.Search)},
 				{"shares", func(n ast.Node) {
 					r.sequence(n, "shares", func(n ast.Node) { s.Ladder.Shares = append(s.Ladder.Shares, r.share(n, "a share of the capacity")) })
 				}},
@@ -131,6 +132,40 @@ func (r *reader) settingLists(n ast.Node, what string) [][]Setting {
 	return lists
 }
 
+func empty(list []Setting) bool { return len(list) == 0 }
+
+// mostCombinations bounds what a design makes, which is held in memory and run one after the other.
+const mostCombinations = 10_000
+
+// combinations is how many a full design makes, or how many pairs a pairwise one has to cover; it stops beyond the bound.
+func combinations(m *Matrix) (n int) {
+	switch m.Design {
+	case "full":
+		n = 1
+		for _, a := range m.Axes {
+			if n *= len(a.Values); n > mostCombinations {
+				break
+			}
+		}
+	case "pairwise":
+		before := 0
+		for _, a := range m.Axes {
+			if n += before * len(a.Values); n > mostCombinations {
+				break
+			}
+			before += len(a.Values)
+		}
+	default:
+		for _, a := range m.Axes {
+			n += len(a.Values)
+		}
+	}
+	return n
+}
+
+// leastRungs is the shortest ladder that a search can tell anything on: two rates that meet the objective and two that do not.
+const leastRungs = 4
+
 func hostPort(s string) bool {
 	_, port, err := net.SplitHostPort(s)
 	return err == nil && port != ""
@@ -145,6 +180,24 @@ func (r *reader) check(n ast.Node, s *Suite) {
 		r.fail(n, "the suite has no rate: records/s of the baseline and of the cells that change a setting")
 	case len(s.Ladder.Shares) > 0 && s.Probes.Repeats == 0:
 		r.fail(n, "a ladder takes its rates from the capacity found: set probes: {repeats: 2}")
+	case s.Ladder.Search && s.SLO == 0:
+		r.fail(n, "the ladder's search finds the highest rate that meets an objective: set slo, such as slo: 10ms")
+	case s.Ladder.Search && s.Ladder.Repeats > 0:
+		r.fail(n, "ladder: search decides how often a rate runs: leave repeats out")
+	case s.Ladder.Search && len(s.Ladder.Shares) < leastRungs:
+		r.fail(n, "ladder: a search needs at least %d shares, above the rate that is expected too: [20%%, 40%%, 60%%, 80%%, 100%%, 120%%]", leastRungs)
+	case len(s.Matrix.Axes) == 0 && (s.Matrix.Design != "one-factor" || len(s.Matrix.Exclude) > 0):
+		r.fail(n, "the matrix has no axes: name what to change, axes: {linger: [0s, 5ms]}")
+	case s.Matrix.Design == "pairwise" && len(s.Matrix.Axes) < 2:
+		r.fail(n, "a pairwise design needs two axes or more, the matrix has %d", len(s.Matrix.Axes))
+	case slices.ContainsFunc(s.Matrix.Exclude, empty):
+		r.fail(n, "an entry of exclude names no setting")
+	case slices.ContainsFunc(s.Capacity.Cells, empty):
+		r.fail(n, "an entry of capacity cells changes nothing: the baseline's own capacity is what probes measure")
+	case combinations(&s.Matrix) > mostCombinations:
+		r.fail(n, "the matrix is too large: its axes make over %d combinations or pairs; fewer axes or values, or design one-factor", mostCombinations)
+	case s.Matrix.Design == "pairwise" && len(s.Primary) > 0:
+		r.fail(n, "primary: a pairwise design finds cliffs and compares nothing; leave primary out, or use design one-factor")
 	case s.RateCap > 0 && s.Probes.Repeats == 0:
 		r.fail(n, "rate-cap is a share of the capacity found: set probes: {repeats: 2}")
 	case s.Window == 0 && s.Seconds == 0:

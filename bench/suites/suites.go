@@ -18,9 +18,11 @@
 //	broker: {name: value}       # properties of the embedded broker
 //	baseline: {repeats: 9, set: {acks: all, ...}}        # set: fields of a workload file
 //	probes: {repeats: 2, window: 2.5s, max-bytes: 256MiB}
-//	ladder: {repeats: 2, shares: [25%, 50%, 75%, 90%]}
+//	slo: 10ms                   # objective: p99 within; a run that meets it lost and failed nothing and held its rate
+//	ladder: {repeats: 2, shares: [25%, 50%, 75%, 90%]}   # or search: true instead of repeats: the rates are the rungs of a
+//	                            # search for the highest that meets slo; one run a rung, then fresh ones around the break
 //	matrix:
-//	  design: one-factor        # or full, pairwise
+//	  design: one-factor        # or full; or pairwise: it finds combinations that fail or sit far off, and compares nothing
 //	  repeats: 2
 //	  axes: {acks: [1], linger: [5ms], ...}
 //	  exclude: [{acks: 0, idempotence: true}]
@@ -87,10 +89,12 @@ type Probes struct {
 	Set      []Setting
 }
 
-// Ladder is the baseline at shares of the capacity found.
+// Ladder is the baseline at shares of the capacity found. Search: not so many repeats of each, but a search for the
+// highest that meets the objective.
 type Ladder struct {
 	Repeats int
 	Shares  []float64
+	Search  bool
 }
 
 // Axis is one workload field and the values it takes.

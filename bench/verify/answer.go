@@ -52,7 +52,7 @@ func (w *writer) standing() string {
 	if state == "" {
 		state = "of unknown state"
 	}
-	return fmt.Sprintf("The run is %s, with %d of %d runs done in %s.", state, len(w.b.runs), len(w.b.plan.Runs), many(len(w.b.plan.Cells), "cell"))
+	return fmt.Sprintf("The run is %s, with %d of %d runs done in %s.", state, len(w.b.runs), w.b.planned(), many(len(w.b.plan.Cells), "cell"))
 }
 
 // tally sums verification over measured and profiled runs, and counts the cells with a run of each state.
@@ -130,6 +130,9 @@ func (b *bench) countedOf(number int) (n int) {
 // state says why a cell's runs do not all count.
 func (b *bench) stateOf(number int) string {
 	runs := b.runsOf(number)
+	if len(runs) == 0 && b.plan.Cells[number-1].Searched {
+		return "not needed by the search"
+	}
 	if len(runs) == 0 {
 		return "not run"
 	}
@@ -251,15 +254,22 @@ func (w *writer) carried() string {
 			text += fmt.Sprintf(", %s was %s ms %s", name, three(e.value), e.brackets())
 		}
 	}
-	if text == "" {
-		return ""
-	}
-	if n := len(saturated); n > 0 {
+	if n := len(saturated); n > 0 && text != "" {
 		list := saturated[0]
 		if n > 1 {
 			list = strings.Join(saturated[:n-1], ", ") + " and " + saturated[n-1]
 		}
 		text += "; " + list + " was not held"
+	}
+	if under := w.b.underObjective(); under != "" && !w.early {
+		if text == "" {
+			text = strings.ToUpper(under[:1]) + under[1:]
+		} else {
+			text += "; " + under
+		}
+	}
+	if text == "" {
+		return ""
 	}
 	return text + "."
 }

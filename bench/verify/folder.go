@@ -35,6 +35,8 @@ type plan struct {
 	Runs      []any    `json:"runs"`
 	Primary   []string `json:"primary"`
 	Allowance float64  `json:"allowance"`
+	Objective float64  `json:"sloP99Ms"`
+	Design    string   `json:"design"`
 }
 
 type cell struct {
@@ -45,7 +47,9 @@ type cell struct {
 	Against int     `json:"against"`
 	Repeats int     `json:"repeats"`
 	Rate    float64 `json:"rate"`
-	Asked   struct {
+	// Searched: a search decided how often it ran.
+	Searched bool `json:"searched"`
+	Asked    struct {
 		Acks string `json:"acks"`
 	} `json:"asked"`
 }
@@ -86,6 +90,7 @@ type process struct {
 	CPUNanos   int64  `json:"cpuNanos"`
 	ReadCalls  *int64 `json:"readCalls"`
 	WriteCalls *int64 `json:"writeCalls"`
+	Objects    *int64 `json:"allocations"`
 }
 
 // result is result.json.
@@ -117,6 +122,8 @@ type result struct {
 	Produce struct {
 		RecordsPerSec float64 `json:"recordsPerSec"`
 		BytesPerSec   float64 `json:"bytesPerSec"`
+		Inside        int64   `json:"ackedInside"`
+		InsideBytes   int64   `json:"ackedInsideBytes"`
 		HeldShare     float64 `json:"heldShare"`
 		Batches       struct {
 			Requests  int64 `json:"requests"`

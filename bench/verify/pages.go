@@ -273,22 +273,35 @@ func (o *Outcome) noises(place string, t table, s *sums) {
 
 // repeats is "n=2", "n=1 of 2".
 func (b *bench) repeats(c *cell) string {
-	n := b.countedOf(c.Number)
-	if n == c.Repeats {
+	n, all := b.countedOf(c.Number), len(b.runsOf(c.Number))
+	if !c.Searched {
+		all = max(all, c.Repeats)
+	}
+	if n == all {
 		return fmt.Sprintf("n=%d", n)
 	}
-	return fmt.Sprintf("n=%d of %d", n, max(c.Repeats, len(b.runsOf(c.Number))))
+	return fmt.Sprintf("n=%d of %d", n, all)
 }
 
 func (o *Outcome) forest(place string, c *cell, name, _ string, row []string, s *sums, b *bench) {
 	o.published(place, c, name, row[1], s.shown(c, name, ""))
 	ratio, words, early := "–", b.stateOf(c.Number), b.stateOf(c.Number)
 	if k := s.comparison(c.Number, name); k != nil {
-		ratio, words, early = k.times(), k.words, k.early
+		ratio, words, early = k.times(), k.said(), k.early
+		row[3] = o.undoubted(place, k, row[3], "")
 	}
 	o.published(place, c, "ratio of "+name, row[2], ratio)
 	o.published(place, c, "verdict on "+name, row[3], words, early)
 	o.published(place, c, "runs", row[4], b.repeats(c))
+}
+
+// undoubted takes a verdict that older versions wrote without its doubt for the one with it, and says so.
+func (o *Outcome) undoubted(place string, k *comparison, said, suffix string) string {
+	if said != k.words+suffix || k.said() == k.words {
+		return said
+	}
+	o.skip("whether a verdict may be chance or rests on one run: the tables of %s were written by a version that said so in the Answer alone", place)
+	return k.said() + suffix
 }
 
 // metricOf names the metric of a column of the tables of all cells and of offered rates; clock is the cell's own.
@@ -346,7 +359,7 @@ func (o *Outcome) allCells(place string, c *cell, head, row []string, s *sums, b
 			if state := b.stateOf(c.Number); state != "" {
 				suffix = " (" + state + ")"
 			}
-			o.published(place, c, "the verdict", row[i], k.words+suffix, k.early+suffix)
+			o.published(place, c, "the verdict", o.undoubted(place, k, row[i], suffix), k.said()+suffix, k.early+suffix)
 		default:
 			o.column(place, c, h, row[i], s)
 		}

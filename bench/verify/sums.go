@@ -46,6 +46,12 @@ func metrics() []metric {
 		metric{name: "CPU per GB", unit: "CPU-s/GB", cost: true, perUnit: true, of: perAcked(cpu, func(r *result) int64 { return r.Ends.AckedBytes })},
 		metric{name: "CPU per request", unit: "us", cost: true, perUnit: true, of: perAcked(func(p *process) float64 { return cpu(p) / 1e3 },
 			func(r *result) int64 { return r.Produce.Batches.Requests + r.Consume.Fetches })},
+		metric{name: "allocations per record", unit: "allocations", cost: true, perUnit: true, of: perAcked(func(p *process) float64 {
+			if p.Objects == nil {
+				return math.NaN()
+			}
+			return float64(*p.Objects)
+		}, func(r *result) int64 { return r.Ends.Acked })},
 		metric{name: "calls per record", unit: "calls", cost: true, perUnit: true, of: perAcked(calls, func(r *result) int64 { return r.Ends.Acked })},
 	)
 }
@@ -387,6 +393,17 @@ func settle(all []*comparison) {
 			k.stands = true
 		}
 	}
+}
+
+// said is the verdict as tables have it: with what keeps it from standing.
+func (k *comparison) said() string {
+	if k.stands && !k.oneRun() || k.verdict != "better" && k.verdict != "worse" {
+		return k.words
+	}
+	if k.oneRun() {
+		return k.words + ", rests on one run"
+	}
+	return k.words + ", may be chance"
 }
 
 // found reports whether a difference is proven and stands. Versions before did not ask whether it rests on one run.

@@ -1,0 +1,134 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/tidemark/tidemark/bench/gate"
+	"github.com/tidemark/tidemark/bench/host"
+	"github.com/tidemark/tidemark/bench/stats"
+	"github.com/tidemark/tidemark/bench/store"
+	"github.com/tidemark/tidemark/bench/target"
+)
+
+// planned makes the runs of a list that are not done yet, in their order; from is the place of the first.
+func (r *runner) planned(ctx context.Context, from int, runs []store.RunPlan) error {
+	for i, planned := range runs {
+		c := &r.plan.Cells[planned.Cell-1]
+		if r.folder.Done(c, planned.Repeat) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return context.Canceled
+		}
+		if err := r.one(ctx, from+i, planned, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measured runs a job, and once more where its ceilings say that the host changed meanwhile (METHOD 5): what the second
+// finds stands, marked where they were apart again. A first try that harmed data is never thrown away.
+func (r *runner) measured(ctx context.Context, c *store.Cell, j target.Job) (*store.Run, error) {
+	r.target.SetLoadArgs(r.loadArgs())
+	res, err := r.target.Run(ctx, j)
+	if err != nil || ctx.Err() != nil || !res.Marked(store.MarkCeilingMoved) || res.Status == store.Invalid || res.Status == store.Broken {
+		return res, err
+	}
+	for _, one := range res.Ceilings {
+		r.note("run %d, %s, was made again: the host's %s was %.0f %s before it and %.0f after", j.Order+1, c.Name, one.Name, one.Before, one.Unit, one.After)
+	}
+	if _, err := r.folder.Begin(c, j.Repeat); err != nil { // throws the first away
+		return nil, err
+	}
+	j.Prefix += "-again"
+	return r.target.Run(ctx, j)
+}
+
+// loadArgs are the arguments of the load process that this bench adds: consent, and where the embedded broker counts what
+// it allocates. Its address changes when it is started anew.
+func (r *runner) loadArgs() []string {
+	args := slices.Clone(r.options.loadArgs)
+	if r.options.yes && r.suite.Target.Bootstrap != "" && !loopback(r.suite.Target.Bootstrap) {
+		args = append(args, "--yes")
+	}
+	if r.target != nil && r.suite.Target.Embedded() && r.target.Admin != "" {
+		args = append(args, "--target-metrics", "http://"+r.target.Admin+"/metrics")
+	}
+	return args
+}
+
+// keep remembers the runs of a search.
+func (r *runner) keep(c *store.Cell, res *store.Run) {
+	if c == nil || !c.Searched {
+		return
+	}
+	if r.ran == nil {
+		r.ran = map[store.RunPlan]*store.Run{}
+	}
+	r.ran[store.RunPlan{Cell: res.Cell, Repeat: res.Repeat}] = res
+	r.status.RunsPlanned = len(r.plan.Runs) + len(r.ran)
+}
+
+// search looks for the capacity under the suite's objective over the ladder's rates (METHOD 6). stats.Search decides which
+// rate comes next; each run has topics of its own and begins with clean pages, as every run does. Seed and outcomes alone
+// decide the way, so that a resumed search goes the same one over what is there.
+func (r *runner) search(ctx context.Context) error {
+	if len(r.plan.Search) == 0 {
+		return nil
+	}
+	if r.status.Capacity == 0 {
+		return fmt.Errorf("the search needs the capacity, and no probe found one: see %s", r.folder.Path("cells"))
+	}
+	cells := map[float64]*store.Cell{}
+	var rates []float64
+	for i := range r.plan.Cells {
+		if c := &r.plan.Cells[i]; c.Searched {
+			rate := r.status.Capacity * c.LoadShare
+			cells[rate] = c
+			rates = append(rates, rate)
+		}
+	}
+	s := stats.NewSearch(rates, rand.New(rand.NewPCG(r.plan.Seed, 0x0b7e_c71e)))
+	repeats := map[int]int{}
+	for order := len(r.plan.Runs); ; order++ {
+		rate, more := s.Next()
+		if !more {
+			return nil
+		}
+		c := cells[rate]
+		repeats[c.Number]++
+		next := store.RunPlan{Cell: c.Number, Repeat: repeats[c.Number]}
+		if r.ran[next] == nil {
+			i := slices.IndexFunc(r.plan.Search, func(p store.RunPlan) bool { return p.Cell == next.Cell && p.Repeat == next.Repeat })
+			if i < 0 { // as many as a rate can need are planned
+				s.Skip(rate)
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return context.Canceled
+			}
+			if err := r.one(ctx, order, r.plan.Search[i], c); err != nil {
+				return err
+			}
+		}
+		if passed, told := gate.Passes(r.plan, c, r.ran[next]); told {
+			s.Record(rate, passed)
+		} else {
+			s.Skip(rate)
+		}
+	}
+}
+
+// resumedElsewhere notes that what a resumed run adds was made by another build or on another host than what is there.
+func (r *runner) resumedElsewhere(d *store.Data) {
+	if old, now := d.Plan.Versions.String(), versions().String(); old != now && len(d.Runs) > 0 {
+		r.note("resumed by another build, %s, after %d runs of %s: what differs between them may be the builds'", now, len(d.Runs), old)
+	}
+	if old, now := d.Host.Fingerprint, host.Read(d.Dir); old.CPUModel != "" && (old.CPUModel != now.CPUModel || old.Cores != now.Cores) {
+		r.note("resumed on another host: %s with %d cores after %s with %d", now.CPUModel, now.Cores, old.CPUModel, old.Cores)
+	}
+}

@@ -1,0 +1,106 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// planned is how many runs the bench set out to make: the plan's, and those that a search made.
+func (b *bench) planned() int {
+	n := len(b.plan.Runs)
+	for _, r := range b.runs {
+		if r.cell.Searched {
+			n++
+		}
+	}
+	return n
+}
+
+// underObjective is the clause of the Answer about the capacity under the suite's objective; "" without one.
+func (b *bench) underObjective() string {
+	passed, all := map[float64]int{}, map[float64]int{}
+	ran := false
+	for _, r := range b.runs {
+		if r.cell.Role != "ladder" || b.plan.Objective <= 0 {
+			continue
+		}
+		ran = true
+		if r.result == nil || r.Status != "saturated" && !r.counts() || !(r.Rate > 0) {
+			continue // it tells nothing
+		}
+		all[r.Rate]++
+		if r.Status != "saturated" && b.met(r) {
+			passed[r.Rate]++
+		}
+	}
+	if !ran {
+		return ""
+	}
+	text := fmt.Sprintf("the highest rate with a p99 within %s ms ", three(b.plan.Objective))
+	low, high, why := edges(passed, all)
+	if why != "" {
+		return text + "was not found: " + why
+	}
+	return text + fmt.Sprintf("lies between %s/s (three of three runs passed) and %s/s (three of three failed)", apart(low), apart(high))
+}
+
+// met reports whether a run that held its rate has its p99 within the objective, with no record failed or left over.
+func (b *bench) met(r *run) bool {
+	e := r.result.Ends
+	c := r.clocks[clockOf(r.cell)]
+	if e.Failed+e.Unanswered+e.Unsent > 0 || c == nil || !c.Sound {
+		return false
+	}
+	for _, q := range c.Percentiles {
+		if q.P == 99 {
+			return !q.Censored && float64(q.Nanos) <= 1e6*b.plan.Objective
+		}
+	}
+	return false
+}
+
+// edges are the highest rate that three runs passed and the lowest that three failed, after a fit that never rises with the
+// rate: at each rate the least, over all stretches that begin at or below it, of the greatest mean over where they end.
+func edges(passed, all map[float64]int) (low, high float64, why string) {
+	var rates []float64
+	for r := range all {
+		rates = append(rates, r)
+	}
+	slices.Sort(rates)
+	share := func(from, to int) float64 {
+		p, n := 0, 0
+		for _, r := range rates[from : to+1] {
+			p, n = p+passed[r], n+all[r]
+		}
+		return float64(p) / float64(n)
+	}
+	for i, r := range rates {
+		fit := math.Inf(1)
+		for from := 0; from <= i; from++ {
+			most := math.Inf(-1)
+			for to := i; to < len(rates); to++ {
+				most = max(most, share(from, to))
+			}
+			fit = min(fit, most)
+		}
+		switch n := all[r]; {
+		case n < 3:
+		case passed[r] == n && fit == 1:
+			low = r
+		case passed[r] == 0 && fit == 0 && high == 0:
+			high = r
+		}
+	}
+	switch {
+	case len(rates) == 0:
+		why = "no rate was tried"
+	case low == 0 && high == 0:
+		why = "no rate has three runs that agree"
+	case low == 0:
+		why = "no rate passed three of three runs"
+	case high == 0:
+		why = "no rate failed three of three runs"
+	}
+	return low, high, why
+}
