@@ -39,7 +39,7 @@ func TestBadClientsLoseTheirConnectionAndNothingElse(t *testing.T) {
 			c := n.dial()
 			_, err := c.c.Write(b)
 			must(t, err)
-			_ = c.c.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_ = c.c.SetReadDeadline(time.Now().Add(patience))
 			_, err = c.c.Read(make([]byte, 1))
 			var timeout net.Error
 			if err == nil || errors.As(err, &timeout) && timeout.Timeout() {
@@ -134,7 +134,7 @@ func TestAClosedConnectionLeavesNothingWaiting(t *testing.T) {
 		_ = c.c.Close() // the end comes together with the requests, or behind them
 	}
 	probe := n.dial()
-	for deadline := time.Now().Add(10 * time.Second); n.server.Connections() > 1; {
+	for deadline := time.Now().Add(patience); n.server.Connections() > 1; {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d connections still live", n.server.Connections())
 		}

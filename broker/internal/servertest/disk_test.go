@@ -18,7 +18,8 @@ import (
 	"github.com/tidemark/tidemark/core/vfs/vfstest"
 )
 
-// faultyNode is a node whose segment writes answer what the test sets, and block while it says so.
+// faultyNode is a node whose segment writes answer what the test sets. Those of the topic "stuck" take two values from
+// hang: the first tells the test that a write has begun, the second lets it go on.
 func faultyNode(t *testing.T, hang chan struct{}) (*node, *atomic.Pointer[error]) {
 	t.Helper()
 	cfg, _, err := config.Load("", []string{"log.dirs=" + t.TempDir(), "node.id=0"})
@@ -29,6 +30,7 @@ func faultyNode(t *testing.T, hang chan struct{}) (*node, *atomic.Pointer[error]
 			return nil
 		}
 		if hang != nil && strings.Contains(op.Name, "stuck-0") {
+			<-hang
 			<-hang
 		}
 		if f := fault.Load(); f != nil {
@@ -117,9 +119,9 @@ func TestAFullDiskTakesNothingUntilThereIsRoom(t *testing.T) {
 	}
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); {
+	for deadline := time.Now().Add(patience); !ok(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what)
 		}
@@ -160,7 +162,7 @@ func TestAFailedFsyncTakesItsFolderOffline(t *testing.T) {
 		}
 		select {
 		case <-n.failed:
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Errorf("%v: nobody is told that the last folder is lost", cause)
 		}
 		n.stop()
@@ -197,6 +199,7 @@ func TestAStuckPartitionHoldsUpNoOther(t *testing.T) {
 	waiting := n.dial()
 	r := produceRequest(9, 1, "stuck", stuck, map[int32][]byte{0: batch(t, 1, []byte("x"))})
 	waiting.send(r)
+	hang <- struct{}{}
 	queued := n.dial()
 	queued.send(r)
 	queued.send(kmsg.NewPtrApiVersionsRequest())

@@ -29,6 +29,9 @@ import (
 	"github.com/tidemark/tidemark/core/vfs"
 )
 
+// patience bounds every wait of these tests. It is no promise of the broker: a loaded host needs more than an idle one.
+const patience = 3 * time.Minute
+
 // images is a cluster of one whose image the tests make.
 type images struct {
 	img atomic.Pointer[metadata.Image]
@@ -112,7 +115,7 @@ func (n *node) stop() {
 	if n.server == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	must(n.t, n.server.Shutdown(ctx))
 	n.handlers.Close()
@@ -165,7 +168,7 @@ func (n *node) dial() *client {
 	c, err := net.Dial("tcp", n.addr)
 	must(n.t, err)
 	n.t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	return &client{t: n.t, c: c}
 }
 

@@ -171,7 +171,7 @@ func dialMany(t *testing.T, addr string, n int) []*client {
 					t.Error(err)
 					return
 				}
-				_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
+				_ = c.SetDeadline(time.Now().Add(2 * patience))
 				clients[i] = &client{t: t, c: c}
 			}
 		})

@@ -90,7 +90,7 @@ func powerLoss(t *testing.T, mode string, survival int, seed uint64) (promised, 
 // reach waits until n records are acknowledged.
 func (p *promises) reach(t *testing.T, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		p.Lock()
 		got := len(p.acked)
 		p.Unlock()
@@ -196,7 +196,7 @@ func readEverything(t *testing.T, c *client, id kafka.TopicID, partitions int32)
 	for p := range partitions {
 		end := int64(-1)
 		// After a start the end is known once what was found has been flushed.
-		for deadline := time.Now().Add(20 * time.Second); end < 0; {
+		for deadline := time.Now().Add(patience); end < 0; {
 			r := kmsg.NewPtrListOffsetsRequest()
 			r.Version, r.ReplicaID = 5, -1
 			rt := kmsg.NewListOffsetsRequestTopic()

@@ -66,19 +66,18 @@ func TestFetchWaitsForBytesAndIsCompletedByTheProducer(t *testing.T) {
 	id := n.topic("t", 3)
 	c, p := n.dial(), n.dial()
 	r := fetchRequest(13, "t", id, map[int32]int64{0: 0, 1: 0, 2: 0})
-	r.MinBytes, r.MaxWaitMillis = 300, 20_000
+	r.MinBytes, r.MaxWaitMillis = 300, 600_000 // beyond the connection's deadline: only the producer can end the wait
 	c.send(r)
 	for i := int32(0); i < 3; i++ { // 61 + some bytes each: the third makes it
 		p.do(produceRequest(9, 1, "t", id, map[int32][]byte{i: batch(t, 1, make([]byte, 70))}))
 	}
-	began := time.Now()
 	resp, _ := c.receive(r)
 	total := 0
 	for i := range 3 {
 		total += len(fetched(t, resp, i).RecordBatches)
 	}
-	if total < 300 || time.Since(began) > 15*time.Second {
-		t.Fatalf("fetch answered %d bytes after %s", total, time.Since(began))
+	if total < 300 {
+		t.Fatalf("fetch answered %d bytes", total)
 	}
 }
 
@@ -100,7 +99,7 @@ func TestAnswersKeepTheOrderOfRequestsBehindAWaitingFetch(t *testing.T) {
 	id := n.topic("t", 1)
 	c, p := n.dial(), n.dial()
 	f := fetchRequest(12, "t", id, map[int32]int64{0: 0})
-	f.MaxWaitMillis = 20_000
+	f.MaxWaitMillis = 600_000
 	v := kmsg.NewPtrApiVersionsRequest()
 	first := c.send(f)
 	second := c.send(v)

@@ -66,7 +66,7 @@ func TestAStopAnswersWhatWasRead(t *testing.T) {
 	f.Topics[0].Partitions[0].FetchOffset, f.Topics[0].Partitions[0].PartitionMaxBytes = 0, 1
 	waiting.send(f)
 	waiting.send(kmsg.NewPtrApiVersionsRequest()) // behind it
-	for deadline := time.Now().Add(30 * time.Second); n.server.Connections() < producers+1 || n.waits.Len() == 0; runtime.Gosched() {
+	for deadline := time.Now().Add(patience); n.server.Connections() < producers+1 || n.waits.Len() == 0; runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatal("not all have connected, or the fetch was not read")
 		}
@@ -76,7 +76,7 @@ func TestAStopAnswersWhatWasRead(t *testing.T) {
 			c.send(r)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	must(t, n.server.Shutdown(ctx))
 	p, code := n.set.Get(id, 0)
@@ -135,8 +135,7 @@ func TestAStopIsBoundedByItsContext(t *testing.T) {
 	id := n.topic("stuck", 1)
 	c := n.dial()
 	c.send(produceRequest(9, 1, "stuck", id, map[int32][]byte{0: batch(t, 1, []byte("x"))}))
-	probe := n.dial()
-	probe.do(kmsg.NewPtrApiVersionsRequest())
+	hang <- struct{}{}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if err := n.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {

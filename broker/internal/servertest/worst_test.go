@@ -71,7 +71,7 @@ func sendWorst(addr string, frame []byte) error {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	if _, err := c.Write(frame); err != nil {
 		return nil // refused before it was whole
 	}
