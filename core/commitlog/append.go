@@ -148,8 +148,13 @@ func (l *Log) note(bs []AppendBatch) {
 	}
 	l.mu.Unlock()
 	l.appendEnd = s.end
-	if l.env.Tail.keeps() {
-		r := l.tail.Load()
+	switch r := l.tail.Load(); {
+	case !l.env.Tail.keeps():
+	case total(bs) > maxTailAppend:
+		if r != nil {
+			l.env.Tail.cut(r, 0) // the ring has no gaps
+		}
+	default:
 		if r == nil {
 			r = &tailRing{}
 			l.tail.Store(r)
@@ -161,6 +166,13 @@ func (l *Log) note(bs []AppendBatch) {
 		clear(r.fresh)
 		r.fresh = r.fresh[:0]
 	}
+}
+
+func total(bs []AppendBatch) (bytes int) {
+	for i := range bs {
+		bytes += len(bs[i].Bytes)
+	}
+	return bytes
 }
 
 // mustRoll decides whether the next bytes go to a new segment. Time counts from the first append by this broker's

@@ -194,6 +194,27 @@ func TestTailRingKeepsWithinItsBudget(t *testing.T) {
 	w.check(want)
 }
 
+// A large append is read from the file, and the ring begins anew behind it.
+func TestLargeAppendsLeaveTheTailRing(t *testing.T) {
+	w := newWorld(t, Config{SegmentBytes: 1 << 20})
+	w.env.Tail = NewTailBudget(1 << 20)
+	want := []record.Batch{w.append(batchSpec{valueLen: 300})}
+	want = append(want, w.append(batchSpec{valueLen: maxTailAppend}))
+	if used := w.env.Tail.Used(); used > maxSlabBytes {
+		t.Errorf("ring holds %d bytes after a large append", used)
+	}
+	w.check(want)
+	want = append(want, w.append(batchSpec{valueLen: 300}))
+	for from, ring := range map[kafka.Offset]bool{0: false, 1: false, 2: true} {
+		var s Slice
+		if err := w.l.Read(&s, from, 1<<20, 3, true); err != nil || (len(s.Tail) > 0) != ring {
+			t.Errorf("from %d: %d batches of the ring, want some %v: %v", from, len(s.Tail), ring, err)
+		}
+		s.Release()
+	}
+	w.check(want)
+}
+
 // The ring keeps a batch in the request's own buffer unless it is small for it. Small ones share a buffer, which counts
 // once, unless they are large for that.
 func TestTailRingCopiesSmallBatchesOut(t *testing.T) {
