@@ -194,12 +194,12 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	ticks := time.NewTicker(20 * time.Millisecond)
 	defer ticks.Stop()
-	deadline := time.After(60 * time.Second)
+	deadline := time.After(5 * time.Minute)
 	for !ok() {
 		select {
 		case <-ticks.C:
 		case <-deadline:
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within five minutes: %s", what)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func TestResumeAfterKill(t *testing.T) {
 	if len(before) == 0 {
 		t.Fatal("nothing was written before the kill")
 	}
-	if _, err := runBench(t, runOptions{out: dir, resume: true, noProgress: true}); err != nil {
+	if _, err := runBench(t, runOptions{out: dir, resume: true, noProgress: true}); err != nil && !disbelieved(t, dir, err) {
 		t.Fatal(err)
 	}
 	after := hashes(t, dir)
@@ -272,9 +272,32 @@ func TestInterruptKeepsWhatRanAndLeavesNothingRunning(t *testing.T) {
 	if d.Status.State != store.Interrupted || len(d.Runs) == 0 || len(d.Runs) == len(d.Plan.Runs) {
 		t.Errorf("%d runs, status %+v", len(d.Runs), d.Status)
 	}
-	if _, err := runBench(t, runOptions{out: dir, resume: true, noProgress: true}, "smoke"); err != nil {
+	if _, err := runBench(t, runOptions{out: dir, resume: true, noProgress: true}, "smoke"); err != nil && !disbelieved(t, dir, err) {
 		t.Error(err)
 	}
+}
+
+// disbelieved tells that a bench ended as it must where the host was too busy for the calibration of one of its sessions:
+// that session's runs are invalid, and no others are.
+func disbelieved(t *testing.T, dir string, err error) bool {
+	t.Helper()
+	d, loadErr := store.Load(dir)
+	if loadErr != nil {
+		t.Fatal(loadErr)
+	}
+	var lines []string
+	for i := range d.Status.Calibrations {
+		if c := &d.Status.Calibrations[i]; !c.OK {
+			lines = append(lines, c.Line())
+		}
+	}
+	for _, r := range d.Runs {
+		known := slices.ContainsFunc(lines, func(line string) bool { return slices.Contains(r.Reasons, line) })
+		if r.Status != store.OK && (r.Status != store.Invalid || !known) {
+			return false
+		}
+	}
+	return exitOf(err) == exitInvalid && len(lines) > 0
 }
 
 func TestInvalidRunsAreCountedAndEndWithFour(t *testing.T) {
