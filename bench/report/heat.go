@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/tidemark/tidemark/bench/store"
 	"github.com/tidemark/tidemark/loadgen/result"
 )
@@ -90,17 +92,12 @@ func (h *heat) run(p *page, r *store.Run, name string, merge int) {
 		s := second{run: r, start: float64(part[0].StartNanos) / 1e9, bins: map[int]int64{}, first: i == 0}
 		for k, in := range part {
 			s.length += float64(in.LengthNanos) / 1e9
-			if i+k >= len(logs.seconds) {
-				continue
+			stretches := logs.seconds[min(i+k, len(logs.seconds)):min(i+k+1, len(logs.seconds))]
+			if i+k == len(intervals)-1 { // collections do not fall on the window's seconds: there may be one more of them
+				stretches = logs.seconds[min(i+k, len(logs.seconds)):]
 			}
-			for _, bar := range logs.seconds[i+k].Distribution() {
-				if bar.Count == 0 {
-					continue
-				}
-				bin := binOf(bar.To)
-				s.bins[bin] += bar.Count
-				s.records += bar.Count
-				h.low, h.high = min(h.low, bin), max(h.high, bin)
+			for _, stretch := range stretches {
+				h.count(&s, stretch)
 			}
 		}
 		for _, e := range r.Result.Events {
@@ -109,6 +106,19 @@ func (h *heat) run(p *page, r *store.Run, name string, merge int) {
 			}
 		}
 		h.columns = append(h.columns, s)
+	}
+}
+
+// count adds a histogram's values to a column.
+func (h *heat) count(s *second, values *hdrhistogram.Histogram) {
+	for _, bar := range values.Distribution() {
+		if bar.Count == 0 {
+			continue
+		}
+		bin := binOf(bar.To)
+		s.bins[bin] += bar.Count
+		s.records += bar.Count
+		h.low, h.high = min(h.low, bin), max(h.high, bin)
 	}
 }
 

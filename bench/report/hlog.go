@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -11,7 +12,8 @@ import (
 	"github.com/tidemark/tidemark/bench/store"
 )
 
-// interval is what a run's histogram log of one clock holds: one histogram for each second, and all together.
+// interval is what a run's histogram log of one clock holds: one histogram for each stretch between two collections, about
+// a second, and all together.
 type interval struct {
 	seconds []*hdrhistogram.Histogram
 	total   *hdrhistogram.Histogram
@@ -24,24 +26,31 @@ const (
 	maxSeconds  = 3600
 )
 
-// histograms reads the .hlog of a clock, once for each run. A log that is not there or damaged has an error and nothing
-// else; it never keeps a page from being written.
+// histograms reads the .hlog of a clock, once for each run: its own file's lines without a tag, or where it has no file those
+// of ack.hlog with its tag. A log that is not there or damaged has an error and nothing else; it never keeps a page from
+// being written.
 func (p *page) histograms(r *store.Run, clock string) *interval {
 	if found, ok := p.logs[r]; ok {
 		return found
 	}
-	name := clock + ".hlog"
-	in := &interval{err: fmt.Errorf("%s is not there", name)}
-	if f, err := os.Open(filepath.Join(r.Dir, name)); err == nil {
-		in = readLog(f, name)
-		f.Close()
+	in := &interval{err: fmt.Errorf("%s.hlog is not there", clock)}
+	for _, source := range []struct{ name, tag string }{{clock + ".hlog", ""}, {"ack.hlog", clock}} {
+		if f, err := os.Open(filepath.Join(r.Dir, source.name)); err == nil {
+			in = readTagged(f, source.name, source.tag)
+			f.Close()
+			break
+		}
 	}
 	p.logs[r] = in
 	return in
 }
 
-// readLog reads a histogram log; name is for errors.
-func readLog(r io.Reader, name string) (in *interval) {
+// readLog reads the lines of a histogram log that carry no tag; name is for errors.
+func readLog(r io.Reader, name string) *interval { return readTagged(r, name, "") }
+
+// readTagged reads the lines of a histogram log that carry a tag. The lines of other clocks stand between them, second by
+// second: they are others' figures.
+func readTagged(r io.Reader, name, tag string) (in *interval) {
 	in = &interval{}
 	defer func() {
 		if problem := recover(); problem != nil { // a damaged line trips the decoder
@@ -49,7 +58,7 @@ func readLog(r io.Reader, name string) (in *interval) {
 		}
 	}()
 	reader := hdrhistogram.NewHistogramLogReader(io.LimitReader(r, maxLogBytes))
-	for len(in.seconds) < maxSeconds {
+	for last := int64(math.MinInt64); len(in.seconds) < maxSeconds; {
 		h, err := reader.NextIntervalHistogram()
 		if err != nil {
 			return &interval{err: fmt.Errorf("%s is damaged: %w", name, err)}
@@ -57,6 +66,13 @@ func readLog(r io.Reader, name string) (in *interval) {
 		if h == nil {
 			break
 		}
+		if h.Tag() != tag {
+			continue
+		}
+		if h.StartTimeMs() < last {
+			return &interval{err: fmt.Errorf("%s is damaged: its time goes backwards", name)}
+		}
+		last = h.StartTimeMs()
 		if in.total == nil {
 			in.total = hdrhistogram.New(h.LowestTrackableValue(), h.HighestTrackableValue(), int(h.SignificantFigures()))
 		}
