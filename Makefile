@@ -11,7 +11,7 @@ ROUNDS ?= 50
 # The race detector needs a C compiler; without one the tests run all the same and say so.
 CC_FOUND := $(shell command -v $${CC:-cc} 2>/dev/null)
 
-.PHONY: help build bench test race lint fmt interop versus fuzz soak crash scale lies method stress-new clean
+.PHONY: help build bench test race lint fmt interop versus fuzz soak crash scale lies method layouts stress-new clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -68,6 +68,10 @@ soak: build ## ten minutes of mixed load with restarts, memory and data checked
 
 scale: build ## 100,000 partitions, 10,000 segments, 1,000 clients at once, retention under load: a table of figures of each
 	TIDEMARK_SCALE=full $(GO) test -count=1 -timeout 0 -run 'TestScale' -v ./broker/e2e
+
+layouts: ## bin/layout-1 to -3: the same program, its code laid out by other seeds; bench run --build takes all three
+	@mkdir -p bin
+	for seed in 1 2 3; do CGO_ENABLED=0 $(GO) build -trimpath -ldflags=-randlayout=$$seed -o bin/layout-$$seed . || exit 1; done
 
 stress-new: ## each test added since main~1 a hundred times
 	scripts/stress-new

@@ -16,6 +16,9 @@ import (
 // planned makes the runs of a list that are not done yet, in their order; from is the place of the first.
 func (r *runner) planned(ctx context.Context, from int, runs []store.RunPlan) error {
 	for i, planned := range runs {
+		if planned.Cell < 1 || planned.Cell > len(r.plan.Cells) {
+			return fmt.Errorf("plan.json: run %d is of cell %d, of %d", from+i+1, planned.Cell, len(r.plan.Cells))
+		}
 		c := &r.plan.Cells[planned.Cell-1]
 		if r.folder.Done(c, planned.Repeat) {
 			continue
@@ -33,8 +36,11 @@ func (r *runner) planned(ctx context.Context, from int, runs []store.RunPlan) er
 // measured runs a job, and once more where its ceilings say that the host changed meanwhile (METHOD 5): what the second
 // finds stands, marked where they were apart again. A first try that harmed data is never thrown away.
 func (r *runner) measured(ctx context.Context, c *store.Cell, j target.Job) (*store.Run, error) {
+	if err := r.use(ctx, j.Repeat); err != nil {
+		return nil, err
+	}
 	r.target.SetLoadArgs(r.loadArgs())
-	res, err := r.target.Run(ctx, j)
+	res, err := r.try(ctx, j)
 	if err != nil || ctx.Err() != nil || !res.Marked(store.MarkCeilingMoved) || res.Status == store.Invalid || res.Status == store.Broken {
 		return res, err
 	}
@@ -45,7 +51,37 @@ func (r *runner) measured(ctx context.Context, c *store.Cell, j target.Job) (*st
 		return nil, err
 	}
 	j.Prefix += "-again"
-	return r.target.Run(ctx, j)
+	return r.try(ctx, j)
+}
+
+// try makes one run and adds what only the bench knows of its target: which build it was, what it allocated by its own
+// count, which the load process read, and what kernel threads spent for it until its pages were clean (METHOD 4).
+func (r *runner) try(ctx context.Context, j target.Job) (*store.Run, error) {
+	local := r.target.Mode() != "bootstrap" && !r.options.skipHost
+	var before map[int]int64
+	if local {
+		before = kernelThreads()
+	}
+	res, err := r.target.Run(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	res.Target.Build = r.buildOf(j.Repeat)
+	p := res.Target.Process
+	if p == nil {
+		return res, nil
+	}
+	if res.Result != nil && res.Result.Target != nil {
+		p.Allocations = res.Result.Target.Allocations
+	}
+	if len(before) > 0 {
+		if err := settle(r.folder.Dir()); err != nil {
+			return nil, err
+		}
+		settled := p.CPUNanos + spentBetween(before, kernelThreads())
+		p.SettledCPUNanos = &settled
+	}
+	return res, nil
 }
 
 // loadArgs are the arguments of the load process that this bench adds: consent, and where the embedded broker counts what

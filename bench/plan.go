@@ -43,6 +43,7 @@ func planCommand() *cobra.Command {
 }
 
 func printPlan(w io.Writer, suite *suites.Suite, p *store.Plan) error {
+	w = seen(w)
 	fmt.Fprintf(w, "%s  %d cells  %s  about %v  at most %s written  target %s  seed %d\n", p.Suite, len(p.Cells), runsOf(p),
 		time.Duration(p.Seconds*float64(time.Second)).Round(time.Second), mib(p.MaxBytes), p.Target, p.Seed)
 	if suite.About != "" {

@@ -65,9 +65,9 @@ go tool pprof.`,
 				if err != nil {
 					return failWith(exitUsage, err)
 				}
-				return printGrowth(cmd.OutOrStdout(), d, second, c, other, k, top)
+				return printGrowth(seen(cmd.OutOrStdout()), d, second, c, other, k, top)
 			}
-			return printProfiles(cmd.OutOrStdout(), d, c, k, top)
+			return printProfiles(seen(cmd.OutOrStdout()), d, c, k, top)
 		},
 	}
 	cmd.Flags().StringVar(&kind, "kind", kind, "cpu, heap, mutex, block")

@@ -117,7 +117,7 @@ requests, or records where the profiles are files. Under 1,000 samples on a side
 
 Exit codes: 0 shown, 2 usage, 3 too few samples to tell.`,
 		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.OutOrStdout(), args[0], args[1]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(seen(cmd.OutOrStdout()), args[0], args[1]) },
 	}
 	cmd.Flags().Float64Var(&f.workA, "work-a", f.workA, "what A's process did, in any unit")
 	cmd.Flags().Float64Var(&f.workB, "work-b", f.workB, "what B's process did, in the same unit")

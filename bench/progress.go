@@ -52,7 +52,7 @@ func (s *progressState) String() string {
 	if s.bad > 0 {
 		text += fmt.Sprintf("  %d not counted", s.bad)
 	}
-	return text + "  " + s.now
+	return text + "  " + seenText(s.now)
 }
 
 func (s *progressState) begin(order int, c store.Cell, repeat int) {
@@ -65,7 +65,7 @@ func (s *progressState) begin(order int, c store.Cell, repeat int) {
 
 func (s *progressState) end(r *store.Run, c store.Cell) {
 	s.done++
-	s.before = c.Name + ": " + outcome(r, c)
+	s.before = seenText(c.Name + ": " + outcome(r, c))
 	if r.Status != store.OK {
 		s.bad++
 	}

@@ -72,6 +72,7 @@ rate, what an ack meant. It judges nothing as a whole: that is what gate is for.
 }
 
 func compare(w io.Writer, baseline, candidate *store.Data, limit float64) error {
+	w = seen(w)
 	comparisons, missing := gate.Compare(baseline, candidate, limit, nil)
 	printComparisons(w, candidate, baseline, comparisons)
 	printMissing(w, missing)
@@ -173,8 +174,12 @@ func gatedCells(p *store.Plan) map[string]bool {
 
 // judge prints a gate and returns its exit code as an error.
 func judge(w io.Writer, baseline, candidate *store.Data, limit float64) error {
+	w = seen(w)
 	all, missing := gate.Compare(baseline, candidate, limit, func(m store.Metric) bool { return m.Gated })
 	names := gatedCells(&candidate.Plan)
+	for name := range gatedCells(&baseline.Plan) { // a candidate does not choose by itself what it is gated on
+		names[name] = true
+	}
 	var gated []gate.Comparison
 	var judgements []stats.Judgement
 	metrics := map[string]bool{}
@@ -184,9 +189,6 @@ func judge(w io.Writer, baseline, candidate *store.Data, limit float64) error {
 			judgements = append(judgements, c.Judgement)
 			metrics[c.Metric.Name] = true
 		}
-	}
-	for name := range gatedCells(&baseline.Plan) {
-		names[name] = true
 	}
 	each := stats.GateEach(judgements)
 	printGate(w, candidate, baseline, gated, each)

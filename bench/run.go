@@ -46,6 +46,7 @@ type runOptions struct {
 	pyroscope  string
 	web        string
 	bin        string
+	builds     []string
 	loadArgs   []string
 	env        []string // tests only
 	skipHost   bool     // tests only: no ceilings
@@ -88,6 +89,7 @@ failure, a signal and a target that cannot be reached among them.`,
 	f.BoolVar(&o.noProgress, "no-progress", false, "plain lines instead of one that rewrites itself")
 	f.Uint64Var(&o.seed, "seed", 0, "order of the runs and base of every random number (default: the suite's)")
 	f.StringVar(&o.bootstrap, "bootstrap", "", "measure the cluster at HOST:PORT instead of the suite's target")
+	f.StringArrayVar(&o.builds, "build", nil, "a binary of the embedded broker, several times: repeats run them in turns, so that no figure is one code layout's")
 	f.StringVar(&o.web, "web", "", "serve a page that follows the run on HOST:PORT, loopback only; port 0 takes a free one")
 	f.StringVar(&o.pyroscope, "pyroscope", "", "push each run's profiles to this Pyroscope server, between two runs, http://HOST:PORT")
 	return cmd
@@ -115,9 +117,14 @@ type runner struct {
 
 	reached map[string]*calibrate.Reached // by shape, of this session
 	ran     map[store.RunPlan]*store.Run  // runs of a search, by cell and repeat
+	hashes  map[string]string             // of binaries, by file
 }
 
 func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer) (ended error) {
+	out, terminal := seen(out), isTerminal(errOut)
+	if !terminal {
+		errOut = seen(errOut)
+	}
 	r := &runner{options: o, out: out, began: time.Now()}
 	var err error
 	if r.live, err = openLive(o.web, errOut); err != nil {
@@ -132,9 +139,9 @@ func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer
 		return failWith(exitUsage, err)
 	}
 	r.pusher = newPusher(o.pyroscope, r.plan)
-	fmt.Fprintf(errOut, "%s  %d cells  %s  about %v  at most %s written  -> %s\n", r.plan.Suite, len(r.plan.Cells), runsOf(r.plan),
+	fmt.Fprintf(seen(errOut), "%s  %d cells  %s  about %v  at most %s written  -> %s\n", r.plan.Suite, len(r.plan.Cells), runsOf(r.plan),
 		time.Duration(r.plan.Seconds*float64(time.Second)).Round(time.Second), mib(r.plan.MaxBytes), r.folder.Dir())
-	r.show = newProgress(errOut, !o.noProgress && isTerminal(errOut), r.plan)
+	r.show = newProgress(errOut, !o.noProgress && terminal, r.plan)
 	err = r.measure(ctx)
 	r.show.close()
 	if errors.Is(err, context.Canceled) {
@@ -176,7 +183,7 @@ func finish(dir string, out io.Writer) error {
 	if err := errors.Join(report.Write(d, a), store.Seal(dir)); err != nil {
 		return failWith(exitFailure, err)
 	}
-	printSummary(out, d, a)
+	printSummary(seen(out), d, a)
 	if a.Counts.CellsInvalid+a.Counts.CellsFailed > 0 {
 		return failWith(exitInvalid, errInvalidRuns)
 	}
@@ -197,6 +204,9 @@ func (r *runner) prepare(args []string) error {
 		return failWith(exitUsage, err)
 	}
 	r.overrideTarget()
+	if err := r.checkBuilds(); err != nil {
+		return failWith(exitUsage, err)
+	}
 	if !o.seedSet {
 		o.seed = r.suite.Seed
 	}
@@ -215,6 +225,9 @@ func (r *runner) prepare(args []string) error {
 	r.plan.Command = []string{"tidemark", "bench", "run", args[0], "--seed", fmt.Sprint(o.seed)}
 	if o.bootstrap != "" {
 		r.plan.Command = append(r.plan.Command, "--bootstrap", o.bootstrap)
+	}
+	for _, file := range o.builds {
+		r.plan.Command = append(r.plan.Command, "--build", file)
 	}
 	r.plan.Versions = versions()
 	if err := r.consent(); err != nil {
@@ -265,6 +278,12 @@ func (r *runner) prepareResume(args []string) error {
 		r.options.bootstrap = d.Plan.Command[i+1]
 	}
 	r.overrideTarget()
+	if len(r.options.builds) == 0 {
+		r.options.builds = buildsOf(d.Plan.Command)
+	}
+	if err := r.checkBuilds(); err != nil {
+		return failWith(exitUsage, err)
+	}
 	r.plan, r.status, r.secondsBefore = &d.Plan, &d.Status, d.Status.Seconds
 	r.resumedElsewhere(d)
 	if r.folder, err = store.Open(r.options.out); err != nil {

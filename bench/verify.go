@@ -41,6 +41,7 @@ Exit codes: 0 all holds, 2 no such run, 4 something does not hold.`,
 }
 
 func printVerified(w io.Writer, dir string, o *verify.Outcome) error {
+	w = seen(w)
 	for _, f := range o.Findings {
 		fmt.Fprintf(w, "%s: %s\n", f.Place, f.Text)
 	}

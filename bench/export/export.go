@@ -94,7 +94,7 @@ func unit(m store.Metric) string {
 		return "us-CPU/request"
 	case "calls":
 		return "calls/record"
-	case "allocations":
+	case "(from 0.1)":
 		return "allocs/record"
 	}
 	return noUnit.ReplaceAllString(m.Name+"-"+m.Unit, "-")
@@ -195,8 +195,8 @@ func writeCSV(d *store.Data, w io.Writer) error {
 		for _, s := range c.Settings {
 			settings = append(settings, s.Axis+"="+s.Value)
 		}
-		row := []string{strconv.Itoa(c.Number), plain(c.Name), string(c.Role), string(c.Kind), plain(strings.Join(settings, " ")), strconv.Itoa(r.Repeat),
-			strconv.Itoa(r.Order), string(r.Status), strings.Join(r.Marks, ", "), strconv.FormatFloat(r.Rate, 'f', -1, 64)}
+		row := []string{strconv.Itoa(c.Number), plain(c.Name), plain(string(c.Role)), plain(string(c.Kind)), plain(strings.Join(settings, " ")), strconv.Itoa(r.Repeat),
+			strconv.Itoa(r.Order), plain(string(r.Status)), plain(strings.Join(r.Marks, ", ")), strconv.FormatFloat(r.Rate, 'f', -1, 64)}
 		for _, m := range store.Metrics() {
 			text := ""
 			if v, ok := m.Of(d, r); ok {
@@ -223,6 +223,12 @@ func writeCSV(d *store.Data, w io.Writer) error {
 }
 
 func plain(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
+			return '\ufffd'
+		}
+		return r
+	}, s)
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s
 	}

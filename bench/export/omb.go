@@ -120,8 +120,12 @@ func consumers(r *store.Run) int {
 // aggregate takes the percentiles from the result, where records that never arrived are the latest; a censored one is left
 // out.
 func aggregate(out map[string]any, name string, l result.Latency, whole *hdrhistogram.Histogram, perNano float64) {
-	out[name+"Avg"] = l.MeanNanos * perNano
-	out[name+"Max"] = float64(l.MaxNanos) * perNano
+	late := l.Censored + l.Overflow
+	if late == 0 { // else both are of what arrived alone, and lower than those of all
+		out[name+"Avg"] = l.MeanNanos * perNano
+		out[name+"Max"] = float64(l.MaxNanos) * perNano
+	}
+	arrived := float64(whole.TotalCount()) / max(1, float64(whole.TotalCount()+late))
 	for _, p := range ombPercentiles {
 		if q, ok := l.At(p.p); ok && !q.Censored {
 			out[name+p.suffix] = float64(q.Nanos) * perNano
@@ -129,7 +133,7 @@ func aggregate(out map[string]any, name string, l result.Latency, whole *hdrhist
 	}
 	quantiles := map[string]float64{}
 	for _, b := range whole.CumulativeDistribution() {
-		quantiles[strconv.FormatFloat(b.Quantile, 'f', -1, 64)] = float64(b.ValueAt) * perNano
+		quantiles[strconv.FormatFloat(b.Quantile*arrived, 'f', -1, 64)] = float64(b.ValueAt) * perNano
 	}
 	out[name+"Quantiles"] = quantiles
 }
@@ -146,7 +150,7 @@ const maxLine = 4 << 20
 
 // readSeconds reads the histograms of each clock from a run's logs, one for each second.
 func readSeconds(dir string) (map[string][]*hdrhistogram.Histogram, error) {
-	out := map[string][]*hdrhistogram.Histogram{}
+	out, last := map[string][]*hdrhistogram.Histogram{}, map[string]float64{}
 	for _, f := range []struct{ name, own string }{{"ack.hlog", result.Ack}, {"delivery.hlog", result.Delivery}} {
 		text, err := os.ReadFile(filepath.Join(dir, f.name))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -173,6 +177,11 @@ func readSeconds(dir string) (map[string][]*hdrhistogram.Histogram, error) {
 			if len(parts) != 4 {
 				return nil, fmt.Errorf("%s:%d: %d fields, want four", f.name, n, len(parts))
 			}
+			start, err := strconv.ParseFloat(parts[0], 64)
+			if before, ok := last[f.name+clock]; err != nil || ok && start < before {
+				return nil, fmt.Errorf("%s:%d: time %q does not follow %.3f", f.name, n, parts[0], before)
+			}
+			last[f.name+clock] = start
 			h, err := decode(parts[3])
 			if err != nil {
 				return nil, fmt.Errorf("%s:%d: %w", f.name, n, err)

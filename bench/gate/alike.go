@@ -130,10 +130,37 @@ func Doubts(baseline, candidate *store.Data) (doubts []string, apart bool) {
 			doubts = append(doubts, fmt.Sprintf("the %s is %s: %d of %d runs are there", side.name, stateOf(side.d), len(side.d.Runs), planned))
 		}
 	}
+	if a, b := builds(baseline), builds(candidate); len(a) > 0 && len(b) > 0 && !slices.Equal(a, b) && min(len(a), len(b)) < layouts {
+		doubts = append(doubts, fmt.Sprintf("%s of the baseline against %d of the candidate: builds differ by where their code lies alone; %d of each side, laid out at random, tell that from a change (make layouts, bench run --build)",
+			several(len(a), "build"), len(b), layouts))
+	}
 	if pins(baseline) != pins(candidate) {
 		doubts = append(doubts, fmt.Sprintf("target and load ran on other cores: %s against %s", pins(baseline), pins(candidate)))
 	}
 	return doubts, apart
+}
+
+// layouts is how many builds of a side, laid out differently, keep a difference of layout from passing for one of the program
+// (METHOD 6).
+const layouts = 3
+
+// builds are the binaries that a folder's runs measured, in order.
+func builds(d *store.Data) []string {
+	var all []string
+	for _, r := range d.Runs {
+		if r.Target.Build != "" {
+			all = append(all, r.Target.Build)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func counted(n int) string {

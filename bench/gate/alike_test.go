@@ -105,6 +105,9 @@ func TestDoubtsAboutTwoFolders(t *testing.T) {
 		"not known":   {func(_, b *store.Data) { b.Host.Fingerprint.CPUModel = "" }, "", false},
 		"a kernel":    {func(_, b *store.Data) { b.Host.Fingerprint.Kernel = "7.0" }, "two kernels", false},
 		"cut short":   {func(_, b *store.Data) { b.Status.State, b.Runs = store.Interrupted, b.Runs[:3] }, "the candidate is interrupted: 3 of 13 runs", false},
+		"two builds":  {func(a, b *store.Data) { build(a, "x"); build(b, "y") }, "1 build of the baseline against 1 of the candidate", false},
+		"one build":   {func(a, b *store.Data) { build(a, "x"); build(b, "x") }, "", false},
+		"three each":  {func(a, b *store.Data) { build(a, "x1", "x2", "x3"); build(b, "y1", "y2", "y3") }, "", false},
 		"other cores": {func(_, b *store.Data) { b.Runs[0].Target.Cores = []int{3} }, "other cores", false},
 	} {
 		a, b := data(1, 0.03, 1), data(2, 0.03, 1)
@@ -135,5 +138,11 @@ func TestRunsThatWereNotReadBackAreTold(t *testing.T) {
 	d.Plan.Cells[0].Asked.Verify = workload.VerifyOff // that nobody asked for is said by the runs themselves
 	if n := gate.Unverified(d); n != 0 {
 		t.Errorf("%d though nobody asked", n)
+	}
+}
+
+func build(d *store.Data, names ...string) {
+	for i, r := range d.Runs {
+		r.Target.Build = names[i%len(names)]
 	}
 }

@@ -104,18 +104,26 @@ func bracket(d *store.Data) stats.Bracket {
 		return stats.Bracket{Why: "the suite has no objective"}
 	}
 	var probes []stats.Probe
+	tried := 0
 	for _, r := range d.Runs {
 		c := d.Cell(r.Cell)
 		if c == nil || c.Role != store.Ladder {
 			continue
 		}
+		tried++
 		p := stats.Probe{Rate: r.Rate}
-		if passed, told := Passes(&d.Plan, c, r); told && passed {
+		switch passed, told := Passes(&d.Plan, c, r); {
+		case !told:
+			continue
+		case passed:
 			p.Passed = 1
-		} else if told {
+		default:
 			p.Failed = 1
 		}
 		probes = append(probes, p)
+	}
+	if tried > 0 && len(probes) == 0 {
+		return stats.Bracket{Why: "no run tells, each was limited by the generator, throttled or cut short"}
 	}
 	return stats.BracketOf(probes)
 }

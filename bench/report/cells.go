@@ -190,6 +190,10 @@ func (p *page) achieved(c *cell) string {
 		s += fmt.Sprintf(" Median batch: %s and %s (at most %s records), %s a request, %s requests/s.", ofRecords(x.RecordsMedian), bytesOf(int64(x.BytesMedian)),
 			grouped(float64(x.RecordsMax)), whole(x.PerRequestMedian), number(x.RequestsPerSec))
 	}
+	if t := r.Target.Process; t != nil && t.SettledCPUNanos != nil && e.AckedBytes > 0 {
+		s += fmt.Sprintf(" The target used %s CPU-s/GB, %s with what kernel threads spent from the run's begin until its pages were clean.",
+			number(float64(t.CPUNanos)/float64(e.AckedBytes)), number(float64(*t.SettledCPUNanos)/float64(e.AckedBytes)))
+	}
 	for _, g := range r.Result.Consume.Groups {
 		if g.IdleMembers > 0 {
 			s += fmt.Sprintf(" %s of %d in group %s had no partition.", count(g.IdleMembers, "member"), g.Members, short(g.Name, 40))

@@ -70,7 +70,8 @@ func (p *page) all(b *strings.Builder) {
 	}{
 		{"Latency, open loop at a stated rate", func(c *store.Cell) bool { return c.Kind == store.Latency && !acksNothing(c) }, p.latencyTable},
 		{"Latency without acks (acks=0: handed to the socket, delivery is what can be timed)", func(c *store.Cell) bool { return c.Kind == store.Latency && acksNothing(c) }, p.latencyTable},
-		{"Capacity, closed loop (prints no latency: it would be the generator's own window)", func(c *store.Cell) bool { return c.Kind == store.Capacity }, p.capacityTable},
+		{"Capacity, closed loop (prints no latency: it would be the generator's own window)", func(c *store.Cell) bool { return c.Kind == store.Capacity && !acksNothing(c) }, p.capacityTable},
+		{"Capacity without acks (acks=0: what was handed to the socket, which no broker has answered for)", func(c *store.Cell) bool { return c.Kind == store.Capacity && acksNothing(c) }, p.capacityTable},
 	} {
 		cells := p.cells(g.keep)
 		if len(cells) == 0 {

@@ -168,10 +168,8 @@ func Load(dir string) (*Data, error) {
 	if d.Plan.Schema > Schema {
 		return nil, fmt.Errorf("%s: plan.json: schema %d: %w", dir, d.Plan.Schema, ErrNewer)
 	}
-	for i := range d.Plan.Cells {
-		if d.Plan.Cells[i].Number != i+1 {
-			return nil, fmt.Errorf("%s: plan.json: cell %d has number %d", dir, i+1, d.Plan.Cells[i].Number)
-		}
+	if err := d.Plan.sound(); err != nil {
+		return nil, fmt.Errorf("%s: plan.json: %w", dir, err)
 	}
 	if err := readJSON(f.Path("status.json"), &d.Status); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -204,6 +202,41 @@ func Load(dir string) (*Data, error) {
 		d.cached(r)
 	}
 	return d, d.eachMeasured()
+}
+
+// maxRepeats bounds how often a plan may have a cell run: each is looked for on the disk.
+const maxRepeats = 100_000
+
+// sound refuses a plan whose parts do not fit each other, whoever wrote it.
+func (p *Plan) sound() error {
+	names := map[string]int{}
+	for i := range p.Cells {
+		c := &p.Cells[i]
+		switch other, twice := names[c.Name]; {
+		case c.Number != i+1:
+			return fmt.Errorf("cell %d has number %d", i+1, c.Number)
+		case c.Against < 0 || c.Against > len(p.Cells) || c.Against == c.Number:
+			return fmt.Errorf("cell %d is compared with cell %d, of %d", c.Number, c.Against, len(p.Cells))
+		case c.Against > 0 && p.Cells[c.Against-1].Kind != c.Kind:
+			return fmt.Errorf("cell %d, %s, is compared with cell %d, %s", c.Number, c.Kind, c.Against, p.Cells[c.Against-1].Kind)
+		case c.Kind != Latency && c.Kind != Capacity:
+			return fmt.Errorf("cell %d asks for %q, which is neither %s nor %s", c.Number, c.Kind, Latency, Capacity)
+		case c.Repeats < 0 || c.Repeats > maxRepeats:
+			return fmt.Errorf("cell %d runs %d times", c.Number, c.Repeats)
+		case twice:
+			return fmt.Errorf("cells %d and %d are both called %q", other, c.Number, c.Name)
+		}
+		names[c.Name] = c.Number
+	}
+	for _, r := range slices.Concat(p.Runs, p.Search, p.Profiled) {
+		if len(p.Cells) == 0 { // a page can still say so
+			break
+		}
+		if r.Cell < 1 || r.Cell > len(p.Cells) || r.Repeat < 1 || r.Repeat > p.Cells[r.Cell-1].Repeats+1 {
+			return fmt.Errorf("it plans repeat %d of cell %d, which has none such", r.Repeat, r.Cell)
+		}
+	}
+	return nil
 }
 
 // cached says what the page cache was to a run whose target wrote on this host: METHOD 5 wants it beside what an ack meant.

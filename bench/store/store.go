@@ -232,6 +232,7 @@ type Target struct {
 	Mode      string    `json:"mode"` // "embedded", "bootstrap", "command"
 	Bootstrap string    `json:"bootstrap"`
 	Version   string    `json:"version"`
+	Build     string    `json:"build,omitempty"` // of the embedded broker: its binary's SHA-256, twelve digits
 	PIDs      []int     `json:"pids"`
 	Cores     []int     `json:"cores"`     // cores that the target is pinned to; empty: not pinned
 	LoadCores []int     `json:"loadCores"` // the same for the load process

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,7 @@ type bench struct {
 
 type plan struct {
 	Schema    int      `json:"schema"`
+	SuiteHash string   `json:"suiteHash"`
 	Cells     []cell   `json:"cells"`
 	Runs      []any    `json:"runs"`
 	Primary   []string `json:"primary"`
@@ -48,10 +50,31 @@ type cell struct {
 	Repeats int     `json:"repeats"`
 	Rate    float64 `json:"rate"`
 	// Searched: a search decided how often it ran.
-	Searched bool `json:"searched"`
-	Asked    struct {
-		Acks string `json:"acks"`
-	} `json:"asked"`
+	Searched bool  `json:"searched"`
+	Asked    asked `json:"asked"`
+}
+
+// asked is a workload as JSON has it.
+type asked struct {
+	Acks string
+	all  map[string]json.RawMessage
+}
+
+func (a *asked) UnmarshalJSON(b []byte) error {
+	if err := json.Unmarshal(b, &a.all); err != nil {
+		return err
+	}
+	for name, raw := range a.all { // files are indented, and not alike
+		var b bytes.Buffer
+		if err := json.Compact(&b, raw); err != nil {
+			return err
+		}
+		a.all[name] = b.Bytes()
+	}
+	if raw, ok := a.all["acks"]; ok {
+		return json.Unmarshal(raw, &a.Acks)
+	}
+	return nil
 }
 
 type status struct {
@@ -97,6 +120,7 @@ type process struct {
 type result struct {
 	Schema   int    `json:"schema"`
 	Question string `json:"question"`
+	Asked    asked  `json:"asked"`
 	Valid    bool   `json:"valid"`
 	Partial  bool   `json:"partial"`
 	Verdicts []struct {

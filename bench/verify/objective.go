@@ -94,7 +94,7 @@ func edges(passed, all map[float64]int) (low, high float64, why string) {
 	}
 	switch {
 	case len(rates) == 0:
-		why = "no rate was tried"
+		why = "no run tells, each was limited by the generator, throttled or cut short"
 	case low == 0 && high == 0:
 		why = "no rate has three runs that agree"
 	case low == 0:

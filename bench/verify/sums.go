@@ -46,12 +46,12 @@ func metrics() []metric {
 		metric{name: "CPU per GB", unit: "CPU-s/GB", cost: true, perUnit: true, of: perAcked(cpu, func(r *result) int64 { return r.Ends.AckedBytes })},
 		metric{name: "CPU per request", unit: "us", cost: true, perUnit: true, of: perAcked(func(p *process) float64 { return cpu(p) / 1e3 },
 			func(r *result) int64 { return r.Produce.Batches.Requests + r.Consume.Fetches })},
-		metric{name: "allocations per record", unit: "allocations", cost: true, perUnit: true, of: perAcked(func(p *process) float64 {
-			if p.Objects == nil {
-				return math.NaN()
+		metric{name: "allocations per record", unit: "(from 0.1)", cost: true, perUnit: true, of: func(r *run) float64 {
+			if p := r.Target.Process; p != nil && p.Objects != nil && r.result.Ends.Acked > 0 {
+				return math.Max(0.1, float64(*p.Objects)/float64(r.result.Ends.Acked))
 			}
-			return float64(*p.Objects)
-		}, func(r *result) int64 { return r.Ends.Acked })},
+			return math.NaN()
+		}},
 		metric{name: "calls per record", unit: "calls", cost: true, perUnit: true, of: perAcked(calls, func(r *result) int64 { return r.Ends.Acked })},
 	)
 }

@@ -73,8 +73,10 @@ func Dir(dir string) (*Outcome, error) {
 	if _, err := os.Stat(filepath.Join(dir, SealName)); err == nil {
 		o.Sealed = true
 	}
+	o.suite(b)
 	for _, r := range slices.Concat(b.runs, b.profiled) {
 		o.run(b, r)
+		o.asked(r)
 	}
 	o.Runs = len(b.runs) + len(b.profiled)
 	if o.OneLow > 0 {
