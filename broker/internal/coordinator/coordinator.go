@@ -39,7 +39,7 @@ import (
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
-// maxLoads is how many partitions are read at the same time after leadership has come.
+// maxLoads is how many partitions of one log folder are read at the same time after leadership has come.
 const maxLoads = 2
 
 // Log is what a shard needs of its partition of __consumer_offsets; partition.Direct is one.
@@ -65,6 +65,12 @@ type Options struct {
 	Config *config.Broker
 	// Open gives the log of a partition of __consumer_offsets that this broker leads; LogsOf makes one.
 	Open func(kafka.Partition) (Log, kafka.ErrorCode)
+	// Empty says whether a partition is known to hold no record without being opened; it must not wait for a disk. Such a
+	// partition is not loaded, and opened with its first record. May be nil.
+	Empty func(kafka.Partition) bool
+	// Folder is the number of the log folder that a partition lies in: a folder that hangs holds up the loads of its own
+	// partitions. nil: all lie in one.
+	Folder func(kafka.Partition) int
 	// CreateOffsetsTopic creates __consumer_offsets, unless it exists. It may block. Before it returns without error,
 	// Apply has been told of the topic.
 	CreateOffsetsTopic func(ctx context.Context) error
@@ -101,7 +107,7 @@ type Groups struct {
 	config  group.Config
 	met     *metrics
 	started time.Time
-	loads   chan struct{} // one place for each load under way
+	loads   places
 	shards  atomic.Pointer[[]*shard]
 
 	// apply is held by Apply and Close.
@@ -119,7 +125,7 @@ type Groups struct {
 
 // NewGroups makes a coordinator that leads no partition yet: Apply gives it some.
 func NewGroups(o Options) *Groups {
-	g := &Groups{o: o, started: time.Now(), loads: make(chan struct{}, maxLoads), ensure: make(chan struct{}, 1)}
+	g := &Groups{o: o, started: time.Now(), ensure: make(chan struct{}, 1)}
 	g.config = group.Config{
 		MinSessionTimeoutMS:     o.Config.GroupMinSessionTimeoutMS,
 		MaxSessionTimeoutMS:     o.Config.GroupMaxSessionTimeoutMS,
@@ -258,12 +264,13 @@ func (g *Groups) lead(t *metadata.Topic) {
 	for p := len(grown); p < len(t.Partitions); p++ {
 		grown = append(grown, &shard{g: g, p: kafka.Partition(p)})
 	}
-	// In its first leader epoch, while this broker creates the topic, a partition is known to be empty. At no other time:
-	// when a broker starts, topics seem to come into being that have long been there.
+	// In its first leader epoch, while this broker creates the topic, a partition is known to be empty. When a broker starts,
+	// topics seem to come into being that have long been there: then its log folder may know.
 	created := g.apply.topic == nil && g.creates.Load()
 	for p := range t.Partitions {
 		if leader := &t.Partitions[p]; leader.Leader == g.o.NodeID {
-			grown[p].lead(leader.LeaderEpoch, created && leader.LeaderEpoch == 0)
+			fresh := created && leader.LeaderEpoch == 0 || g.o.Empty != nil && g.o.Empty(kafka.Partition(p))
+			grown[p].lead(leader.LeaderEpoch, fresh)
 		} else {
 			grown[p].resign()
 		}

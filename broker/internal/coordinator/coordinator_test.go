@@ -420,3 +420,76 @@ func TestNewTopicOpensOnlyWhatIsUsed(t *testing.T) {
 		closeGroups(t, b, again)
 	})
 }
+
+// A start opens no partition that is known to be empty; what is not empty is loaded.
+func TestAStartLoadsOnlyWhatHoldsRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, nil).ready()
+		b.createTopic("t", 1, nodeID, 0, 1)
+		if code := b.commit("g", "t", 1, 7); code != kafka.None {
+			t.Fatal(code)
+		}
+		again := newFakeBroker(t, b.logs)
+		again.empty = true
+		again.createTopic("t", 1, nodeID, 0, 1)
+		again.createOffsetsTopic(1)
+		synctest.Wait()
+		if n := again.opens.Load(); n != 1 {
+			t.Errorf("a start opens %d partitions, one holds records", n)
+		}
+		if off, code := again.committed("g", "t", 1); off != 7 || code != kafka.None {
+			t.Errorf("committed offset %d, %v", off, code)
+		}
+		for i := range 20 {
+			group := fmt.Sprint("other-", i)
+			if code := again.commit(group, "t", 1, int64(i)); code != kafka.None {
+				t.Fatal(code)
+			}
+			if off, code := again.committed(group, "t", 1); off != int64(i) || code != kafka.None {
+				t.Errorf("committed offset %d, %v", off, code)
+			}
+		}
+		again.moveLeader(2, 2)
+		again.moveLeader(nodeID, 4)
+		synctest.Wait()
+		if off, code := again.committed("g", "t", 1); off != 7 || code != kafka.None {
+			t.Errorf("committed offset %d, %v after leadership came back", off, code)
+		}
+		closeGroups(t, b, again)
+	})
+}
+
+// Partitions in a log folder that hangs keep their own groups waiting, and no other folder's.
+func TestLoadsOfAFolderThatHangsHoldUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, nil)
+		until := make(chan struct{})
+		b.stuck = map[kafka.Partition]chan struct{}{0: until, 2: until, 4: until}
+		b.createTopic("t", 1, nodeID, 0, 1)
+		b.createOffsetsTopic(1)
+		synctest.Wait()
+		seen := map[kafka.ErrorCode]bool{}
+		for i := range 40 {
+			group := fmt.Sprint("g", i)
+			want := kafka.None
+			if b.PartitionFor(group)%2 == 0 {
+				want = kafka.CoordinatorLoadInProgress
+			}
+			if code := b.commit(group, "t", 1, 1); code != want {
+				t.Errorf("partition %d: %v, want %v", b.PartitionFor(group), code, want)
+			}
+			seen[want] = true
+		}
+		if len(seen) != 2 {
+			t.Fatal("the groups are all in one folder")
+		}
+		close(until)
+		synctest.Wait()
+		for i := range 40 {
+			if code := b.commit(fmt.Sprint("g", i), "t", 1, 1); code != kafka.None {
+				t.Errorf("when the disk answers: %v", code)
+			}
+		}
+		closeGroups(t, b)
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -81,7 +82,10 @@ type fakeBroker struct {
 	t     testing.TB
 	logs  map[kafka.Partition]*fakeLog
 	image *metadata.Image
-	open  chan struct{} // Open waits for it, when set
+	open  chan struct{}                     // Open waits for it, when set
+	stuck map[kafka.Partition]chan struct{} // Open of one waits for its own
+	opens atomic.Int32
+	empty bool // what is known to be empty is told
 	offs  int64
 }
 
@@ -108,14 +112,20 @@ func newFakeBroker(t testing.TB, logs map[kafka.Partition]*fakeLog) *fakeBroker 
 			OffsetsTopicNumPartitions: partitions,
 		},
 		Open: func(p kafka.Partition) (Log, kafka.ErrorCode) {
+			b.opens.Add(1)
 			if b.open != nil {
 				<-b.open
+			}
+			if c := b.stuck[p]; c != nil {
+				<-c
 			}
 			if b.logs[p] == nil {
 				return nil, kafka.KafkaStorageError
 			}
 			return b.logs[p], kafka.None
 		},
+		Empty:              func(p kafka.Partition) bool { return b.empty && b.logs[p] != nil && b.logs[p].LogEnd() == 0 },
+		Folder:             func(p kafka.Partition) int { return int(p) % 2 },
 		CreateOffsetsTopic: func(context.Context) error { b.createOffsetsTopic(0); return nil },
 		NowMS:              func() int64 { return 1_700_000_000_000 },
 		Logger:             slog.New(slog.DiscardHandler),

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/tidemark/tidemark/broker/internal/group"
@@ -19,13 +20,36 @@ const (
 // errNoBatch is a log that ends before its end.
 var errNoBatch = errors.New("no batch before the log end")
 
+// places bounds the loads under way, each log folder's by themselves.
+type places struct {
+	sync.Mutex
+	byFolder map[int]chan struct{}
+}
+
+func (p *places) of(folder int) chan struct{} {
+	p.Lock()
+	defer p.Unlock()
+	if p.byFolder == nil {
+		p.byFolder = map[int]chan struct{}{}
+	}
+	if p.byFolder[folder] == nil {
+		p.byFolder[folder] = make(chan struct{}, maxLoads)
+	}
+	return p.byFolder[folder]
+}
+
 // load reads the partition into a new machine and makes it the shard's. It runs on a goroutine of its own, which may
-// block on the disk and waits for one of maxLoads places.
+// block on the disk and waits for one of its log folder's places.
 func (s *shard) load(loaded chan struct{}) {
 	defer s.g.running.Done()
 	defer close(loaded)
-	s.g.loads <- struct{}{}
-	defer func() { <-s.g.loads }()
+	folder := 0
+	if s.g.o.Folder != nil {
+		folder = s.g.o.Folder(s.p)
+	}
+	place := s.g.loads.of(folder)
+	place <- struct{}{}
+	defer func() { <-place }()
 	if !s.stillLoads(loaded) {
 		return
 	}
