@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -92,6 +93,9 @@ func nowMS() int64 { return time.Now().UnixMilli() }
 func (b *Broker) Start(ctx context.Context) error {
 	if err := b.start(ctx); err != nil {
 		b.down(context.WithoutCancel(ctx))
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			return fmt.Errorf("%w: the disk is full: make room on it, or name folders on another one (log.dirs, metadata.log.dir)", err)
+		}
 		return err
 	}
 	return nil
@@ -162,7 +166,10 @@ func (b *Broker) openQuorum(ctx context.Context) error {
 	}
 	b.controller = c
 	b.groups = coordinator.NewGroups(coordinator.Options{NodeID: kafka.BrokerID(cfg.NodeID), Config: cfg,
-		Open: coordinator.LogsOf(b.replicas), CreateOffsetsTopic: b.createOffsetsTopic, NowMS: nowMS, Logger: b.o.Logger, Registerer: b.registry})
+		Open:               coordinator.LogsOf(b.replicas),
+		Empty:              func(p kafka.Partition) bool { return b.replicas.Empty(kafka.OffsetsTopic, p) },
+		Folder:             func(p kafka.Partition) int { return b.replicas.Folder(kafka.OffsetsTopic, p) },
+		CreateOffsetsTopic: b.createOffsetsTopic, NowMS: nowMS, Logger: b.o.Logger, Registerer: b.registry})
 	c.Subscribe(func(img *metadata.Image, d metadata.Delta) {
 		b.dynamic(img, d)
 		b.replicas.Apply(img, d)
@@ -306,7 +313,7 @@ func (b *Broker) down(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if b.handlers != nil {
-		b.handlers.Close()
+		note(within(ctx, "stop the workers", func() error { b.handlers.Close(); return nil }))
 	}
 	if b.controller != nil {
 		note(b.controller.Shutdown(ctx)) // no image, so no partition, comes after this
@@ -321,4 +328,16 @@ func (b *Broker) down(ctx context.Context) error {
 		note(b.monitor.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// within waits for a step of the stop, but not beyond ctx for a disk that hangs.
+func within(ctx context.Context, what string, step func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- step() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w: a disk does not answer", what, ctx.Err())
+	}
 }

@@ -8,8 +8,9 @@ const GateLimit = 64
 
 // Gate is a counting semaphore around calls that may block. The zero value is not usable; a nil Gate lets all pass.
 type Gate struct {
-	slots chan struct{}
-	syncs atomic.Int64
+	slots    chan struct{}
+	syncs    atomic.Int64
+	answered atomic.Int64
 }
 
 // NewGate returns a gate that lets n calls in at a time.
@@ -26,7 +27,16 @@ func (g *Gate) Enter() {
 func (g *Gate) Leave() {
 	if g != nil {
 		<-g.slots
+		g.answered.Add(1)
 	}
+}
+
+// Answered counts the calls that have come back.
+func (g *Gate) Answered() int64 {
+	if g == nil {
+		return 0
+	}
+	return g.answered.Load()
 }
 
 // Syncs is how many fsyncs, of files and folders, have passed.

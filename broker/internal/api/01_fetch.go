@@ -223,9 +223,14 @@ func (f *fetchCall) readPart(p *fetchPart, left int) {
 	r.Committed, r.Aborted = p.read.Committed, r.Aborted[:0]
 	r.HighWatermark, r.LastStable, r.LogStart = kafka.NoOffset, kafka.NoOffset, kafka.NoOffset
 	var code kafka.ErrorCode
-	if f.call.Version >= 13 {
+	switch {
+	case f.source == commitlog.TailSource && f.call.Version >= 13:
+		p.p, code = f.h.Replicas.Opened(p.key.ID, p.key.Number)
+	case f.source == commitlog.TailSource:
+		p.p, code = f.h.Replicas.OpenedByName(p.name, p.key.Number)
+	case f.call.Version >= 13:
 		p.p, code = f.h.Replicas.Get(p.key.ID, p.key.Number)
-	} else {
+	default:
 		p.p, code = f.h.Replicas.ByName(p.name, p.key.Number)
 	}
 	if f.req.ReplicaID >= 0 && code == kafka.None {
@@ -233,6 +238,10 @@ func (f *fetchCall) readPart(p *fetchPart, left int) {
 	}
 	if code != kafka.None {
 		p.p, r.Err, r.Committed = nil, code, false
+		return
+	}
+	if p.p == nil { // of a topic made anew: a worker must not open it
+		f.inFile = true
 		return
 	}
 	p.seen = p.p.Look()

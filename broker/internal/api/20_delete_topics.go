@@ -97,7 +97,9 @@ func (h *Handlers) deleteTopicsNow(ctx context.Context, r *kmsg.DeleteTopicsRequ
 	}
 	ctx, cancel := within(ctx, r.TimeoutMillis)
 	defer cancel()
-	for i, result := range h.Controller.DeleteTopics(ctx, refs) {
+	results := h.Controller.DeleteTopics(ctx, refs)
+	h.awaitDeleted(ctx, r.TimeoutMillis, results)
+	for i, result := range results {
 		var name *string
 		if result.Name != "" || refs[i].ID.IsZero() {
 			name = &result.Name
@@ -106,3 +108,20 @@ func (h *Handlers) deleteTopicsNow(ctx context.Context, r *kmsg.DeleteTopicsRequ
 	}
 	return resp
 }
+
+// awaitDeleted waits for the folders to be renamed, at most half of the request's time and never long: the topics are gone,
+// whatever a disk does.
+func (h *Handlers) awaitDeleted(ctx context.Context, timeoutMS int32, results []controller.TopicResult) {
+	if h.Replicas == nil {
+		return // a controller alone
+	}
+	ctx, cancel := within(ctx, min(timeoutMS/2, maxDeletionWaitMS))
+	defer cancel()
+	for _, r := range results {
+		if r.Err == kafka.None {
+			h.Replicas.AwaitDeleted(ctx, r.ID)
+		}
+	}
+}
+
+const maxDeletionWaitMS = 5000

@@ -52,7 +52,7 @@ type Deps struct {
 type Handlers struct {
 	Deps
 	// oneAtATime is held while a request of more than 64 KiB is decoded by kmsg, which may take 100 bytes for each of the
-	// request's (BROKER 4), and handled.
+	// request's (BROKER 4), and handled, unless that may wait for a disk.
 	oneAtATime sync.Mutex
 	rows       [maxKey + 1]*row
 	allTopics  metadataCache

@@ -88,31 +88,64 @@ func (h *Handlers) serve(c *Call, frame []byte) {
 	}
 }
 
-// decoded serves a row whose messages are kmsg's. A large request is decoded and handled alone: both may take many times its
-// size.
+// decoded serves a row whose messages are kmsg's.
 func (h *Handlers) decoded(r *row, c *Call) {
-	large := len(c.Body) > largeRequestBytes
-	if large {
-		h.oneAtATime.Lock()
-		defer h.oneAtATime.Unlock()
+	if len(c.Body) > largeRequestBytes {
+		h.large(r, c)
+		return
 	}
+	if req := c.request(r); req != nil {
+		h.handle(r, c, req)
+	}
+}
+
+// large decodes and handles one large request at a time: both may take many times its size. What may wait for a disk is only
+// decoded so, since a disk that hangs would hold up all large requests; its memory is taken from queued.max.request.bytes.
+func (h *Handlers) large(r *row, c *Call) {
+	h.oneAtATime.Lock()
+	locked := true
+	unlock := func() {
+		if locked {
+			locked = false
+			h.oneAtATime.Unlock()
+		}
+	}
+	defer unlock()
+	req := c.request(r)
+	if req == nil {
+		return
+	}
+	n := elements(reflect.ValueOf(req).Elem(), 0)
+	if n > maxElements {
+		c.Abort(fmt.Sprintf("%s with more than %d topics, partitions or other elements", r.name, maxElements))
+		return
+	}
+	if r.disk {
+		unlock()
+		if !c.afford(n) {
+			return
+		}
+	}
+	h.handle(r, c, req)
+}
+
+func (h *Handlers) handle(r *row, c *Call, req kmsg.Request) {
+	if resp := r.handle(h, c, req); resp != nil {
+		c.reply(resp)
+	}
+}
+
+// request decodes the call's body; nil when it could not be, and the call has been aborted.
+func (c *Call) request(r *row) kmsg.Request {
 	req := kmsg.RequestForKey(c.Key)
 	req.SetVersion(c.Version)
 	// kmsg's byte fields are slices of what it reads, and handlers keep some (a member's metadata): the frame's buffer is
 	// used again as soon as the call is answered, so they get a copy of their own.
 	if err := decode(req, bytes.Clone(c.Body)); err != nil {
 		c.Abort(fmt.Sprintf("malformed %s version %d: %v", r.name, c.Version, err))
-		return
+		return nil
 	}
-	if large {
-		if n := elements(reflect.ValueOf(req).Elem(), 0); n > maxElements {
-			c.Abort(fmt.Sprintf("%s with more than %d topics, partitions or other elements", r.name, maxElements))
-			return
-		}
-	}
-	if resp := r.handle(h, c, req); resp != nil {
-		c.reply(resp)
-	}
+	return req
 }
 
 // decode reads a request. A decoder that panics on what a client sent is a bug, but it must not end the broker.
@@ -129,10 +162,15 @@ func decode(req kmsg.Request, body []byte) (err error) {
 // most that a broker is built for.
 const maxElements = 250_000
 
-// elements counts the elements of all arrays of a request, up to a few more than maxElements.
+// elements counts the elements of all arrays of a request, up to a few more than maxElements. Unknown tags, which nobody reads
+// and which are the largest thing that a request can hold, are let go.
 func elements(v reflect.Value, n int) int {
 	for i := 0; i < v.NumField() && n <= maxElements; i++ {
 		f := v.Field(i)
+		if f.Type() == reflect.TypeFor[kmsg.Tags]() {
+			f.SetZero()
+			continue
+		}
 		if f.Kind() != reflect.Slice || f.Type().Elem().Kind() == reflect.Uint8 {
 			continue
 		}

@@ -8,6 +8,7 @@ type row struct {
 	name     string
 	min, max int16 // versions served, without gaps
 	flexible int16 // first version with flexible headers
+	disk     bool  // it may wait for a log folder's disk
 	raw      func(*Handlers, *Call)
 	handle   func(*Handlers, *Call, kmsg.Request) kmsg.Response
 }
@@ -20,7 +21,7 @@ func table() []row {
 	return []row{
 		{key: 0, name: "Produce", min: 3, max: 13, flexible: 9, raw: (*Handlers).produce},
 		{key: 1, name: "Fetch", min: 4, max: 18, flexible: 12, raw: (*Handlers).fetch},
-		{key: 2, name: "ListOffsets", min: 1, max: 11, flexible: 6, handle: (*Handlers).listOffsets},
+		{key: 2, name: "ListOffsets", min: 1, max: 11, flexible: 6, disk: true, handle: (*Handlers).listOffsets},
 		{key: 3, name: "Metadata", min: 0, max: 13, flexible: 9, handle: (*Handlers).metadata},
 		{key: 8, name: "OffsetCommit", min: 2, max: 10, flexible: 8, handle: (*Handlers).offsetCommit},
 		{key: 9, name: "OffsetFetch", min: 1, max: 10, flexible: 6, handle: (*Handlers).offsetFetch},
@@ -34,12 +35,12 @@ func table() []row {
 		{key: 18, name: "ApiVersions", min: 0, max: 5, flexible: 3, handle: (*Handlers).apiVersions},
 		{key: 19, name: "CreateTopics", min: 2, max: 7, flexible: 5, handle: (*Handlers).createTopics},
 		{key: 20, name: "DeleteTopics", min: 1, max: 6, flexible: 4, handle: (*Handlers).deleteTopics},
-		{key: 21, name: "DeleteRecords", min: 0, max: 2, flexible: 2, handle: (*Handlers).deleteRecords},
+		{key: 21, name: "DeleteRecords", min: 0, max: 2, flexible: 2, disk: true, handle: (*Handlers).deleteRecords},
 		{key: 22, name: "InitProducerId", min: 0, max: 5, flexible: 2, handle: (*Handlers).initProducerID},
-		{key: 23, name: "OffsetForLeaderEpoch", min: 2, max: 4, flexible: 4, handle: (*Handlers).offsetForLeaderEpoch},
+		{key: 23, name: "OffsetForLeaderEpoch", min: 2, max: 4, flexible: 4, disk: true, handle: (*Handlers).offsetForLeaderEpoch},
 		{key: 32, name: "DescribeConfigs", min: 1, max: 4, flexible: 4, handle: (*Handlers).describeConfigs},
 		{key: 33, name: "AlterConfigs", min: 0, max: 2, flexible: 2, handle: (*Handlers).alterConfigs},
-		{key: 35, name: "DescribeLogDirs", min: 1, max: 5, flexible: 2, handle: (*Handlers).describeLogDirs},
+		{key: 35, name: "DescribeLogDirs", min: 1, max: 5, flexible: 2, disk: true, handle: (*Handlers).describeLogDirs},
 		{key: 37, name: "CreatePartitions", min: 0, max: 3, flexible: 2, handle: (*Handlers).createPartitions},
 		{key: 42, name: "DeleteGroups", min: 0, max: 3, flexible: 2, handle: (*Handlers).deleteGroups},
 		{key: 44, name: "IncrementalAlterConfigs", min: 0, max: 1, flexible: 1, handle: (*Handlers).incrementalAlterConfigs},
@@ -47,7 +48,7 @@ func table() []row {
 		{key: 55, name: "DescribeQuorum", min: 0, max: 2, flexible: 0, handle: (*Handlers).describeQuorum},
 		{key: 57, name: "UpdateFeatures", min: 0, max: 2, flexible: 0, handle: (*Handlers).updateFeatures},
 		{key: 60, name: "DescribeCluster", min: 0, max: 2, flexible: 0, handle: (*Handlers).describeCluster},
-		{key: 61, name: "DescribeProducers", min: 0, max: 0, flexible: 0, handle: (*Handlers).describeProducers},
+		{key: 61, name: "DescribeProducers", min: 0, max: 0, flexible: 0, disk: true, handle: (*Handlers).describeProducers},
 		{key: 74, name: "ListConfigResources", min: 0, max: 1, flexible: 0, handle: (*Handlers).listConfigResources},
 		{key: 75, name: "DescribeTopicPartitions", min: 0, max: 0, flexible: 0, handle: (*Handlers).describeTopicPartitions},
 	}

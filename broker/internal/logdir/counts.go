@@ -6,7 +6,7 @@ import "math"
 type Counts struct {
 	Path                     string
 	Logs, OpenFiles          int64
-	Offline, Full            bool
+	Offline, Full, Stalled   bool
 	FileCalls                int64 // under way
 	Fsyncs                   int64 // since the start, of files and folders
 	FlushRounds, FlushedLogs int64 // of group commit
@@ -41,7 +41,7 @@ func (d *Dirs) Counts(f func(Counts)) {
 		r.mu.Lock()
 		logs := len(r.mu.logs)
 		r.mu.Unlock()
-		f(Counts{Path: r.path, Logs: int64(logs), OpenFiles: int64(r.env.Files.Open()), Offline: r.offline.Load(), Full: r.full.Load(),
+		f(Counts{Path: r.path, Logs: int64(logs), OpenFiles: int64(r.env.Files.Open()), Offline: r.offline.Load(), Full: r.full.Load(), Stalled: r.stalled.Load(),
 			FileCalls: int64(r.gate.InUse()), Fsyncs: r.gate.Syncs(), FlushRounds: r.flush.rounds.Load(), FlushedLogs: r.flush.files.Load(),
 			Cleaning: r.cleaning()})
 	}

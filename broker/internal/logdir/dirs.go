@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/core/commitlog"
@@ -45,6 +46,7 @@ type Dirs struct {
 	clusterID string
 	idle      atomic.Pointer[func(kafka.TopicPartition, *commitlog.Summary)]
 	sockets   func() int // see CountSockets
+	watch     watch
 }
 
 // dir is one log folder. Its schedule goroutine is started by Dirs.Start and ends in Close; it may block on files.
@@ -62,7 +64,9 @@ type dir struct {
 	offline atomic.Bool
 	// startMoved asks the schedule for a checkpoint: a log start was moved by a client.
 	startMoved atomic.Bool
-	full       atomic.Bool // takes no records: full.go
+	full       atomic.Bool  // takes no records: full.go
+	stalled    atomic.Bool  // its disk does not answer: stall.go
+	silent     atomic.Int64 // for so many nanoseconds by now
 	flush      flusher
 	cleaner    cleaner
 	bootID     string // "" when the system does not tell
@@ -222,7 +226,7 @@ func (d *Dirs) Open(tp kafka.TopicPartition, id kafka.TopicID, cfg *commitlog.Co
 		l.SetConfig(cfg)
 	}
 	if have := l.TopicID(); !have.IsZero() && have != id {
-		return nil, fmt.Errorf("log %s belongs to topic id %s, not %s", l.Dir(), have, id)
+		return nil, fmt.Errorf("log %s belongs to topic id %s, not %s: move it away", l.Dir(), have, id)
 	}
 	r.adoptCleaned(tp, l)
 	r.mu.Lock()
@@ -268,6 +272,14 @@ func (l *Log) Failed(err error) { l.dir.failed(err) }
 // FlushFailed takes the folder offline: an fsync that has failed is never tried again.
 func (l *Log) FlushFailed(err error) { l.dir.fail(err) }
 
+// FolderOf is the number of the log folder that holds a partition's log.
+func (d *Dirs) FolderOf(tp kafka.TopicPartition) (number int, there bool) {
+	if r, _ := d.find(tp); r != nil {
+		return r.number, true
+	}
+	return 0, false
+}
+
 func (d *Dirs) find(tp kafka.TopicPartition) (*dir, *entry) {
 	for _, r := range d.dirs {
 		r.mu.Lock()
@@ -280,7 +292,8 @@ func (d *Dirs) find(tp kafka.TopicPartition) (*dir, *entry) {
 	return nil, nil
 }
 
-// emptiest picks the folder for a new log: the one with the fewest, one without room only when there is no other.
+// emptiest picks the folder for a new log: the one with the fewest. One without room is taken only when there is no other, one
+// that does not answer only when all others are offline.
 func (d *Dirs) emptiest() (best *dir) {
 	n := 0
 	for _, r := range d.dirs {
@@ -293,6 +306,9 @@ func (d *Dirs) emptiest() (best *dir) {
 		if r.full.Load() {
 			have += fullPenalty
 		}
+		if r.stalled.Load() {
+			have += stalledPenalty
+		}
 		if best == nil || have < n {
 			best, n = r, have
 		}
@@ -300,14 +316,20 @@ func (d *Dirs) emptiest() (best *dir) {
 	return best
 }
 
-// fullPenalty makes a full folder the last choice for a new log.
-const fullPenalty = 1 << 40
+const (
+	fullPenalty    = 1 << 40 // more than there are logs
+	stalledPenalty = 1 << 41
+)
 
-// Delete renames a partition's folder, whose partition has been closed; it is removed after delayMS.
+// Delete renames a partition's folder, whose partition has been closed; it is removed after delayMS. A log of another topic id
+// is an error.
 func (d *Dirs) Delete(tp kafka.TopicPartition, id kafka.TopicID, delayMS int64) error {
 	r, e := d.find(tp)
 	if r == nil {
 		return nil // never used
+	}
+	if have := e.topicID(); !have.IsZero() && have != id {
+		return fmt.Errorf("delete log %s: it belongs to topic id %s, not %s", tp, have, id)
 	}
 	if e.log != nil {
 		r.mu.Lock()
@@ -342,17 +364,45 @@ func (d *Dirs) Strays(known func(kafka.TopicPartition) bool) {
 		}
 		r.mu.Unlock()
 		for _, tp := range stray {
-			from := path.Join(r.path, tp.String())
-			err := r.fs.Rename(from, from+straySuffix)
-			d.o.Logger.Warn("log of an unknown partition moved aside", "partition", tp.String(), "to", from+straySuffix, "error", err)
-			r.mu.Lock()
-			if e := r.mu.logs[tp]; e.log != nil {
+			e, _ := r.entry(tp)
+			if e.log != nil {
 				e.log.Abandon()
 			}
-			delete(r.mu.logs, tp)
-			r.mu.Unlock()
+			if err := r.aside(tp, e.topicID()); err != nil {
+				d.o.Logger.Error("log of an unknown partition cannot be moved aside", "partition", tp.String(), "folder", r.path, "error", err)
+			}
 		}
 	}
+}
+
+// aside renames the folder of a log that has no topic, whose files nobody uses any more, and forgets it.
+func (r *dir) aside(tp kafka.TopicPartition, id kafka.TopicID) error {
+	from := path.Join(r.path, tp.String())
+	to := from + straySuffix
+	if _, err := r.fs.Stat(to); err == nil { // of an earlier one of the same name
+		to = fmt.Sprintf("%s.%x%s", from, id[:], straySuffix)
+	}
+	err := r.fs.Rename(from, to)
+	if err == nil {
+		r.d.o.Logger.Warn("log of an unknown partition moved aside; remove it when nobody misses it", "partition", tp.String(), "topicId", id.String(), "to", to)
+	}
+	r.forgetCleaned(tp, nil)
+	r.deletedName(tp)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.mu.logs, tp)
+	return err
+}
+
+// topicID is the id of the log's topic, zero when it is not known.
+func (e *entry) topicID() kafka.TopicID {
+	switch {
+	case e.log != nil:
+		return e.log.TopicID()
+	case e.summary != nil:
+		return e.summary.TopicID
+	}
+	return kafka.TopicID{}
 }
 
 // OnIdle sets who is asked, at each check of retention, about a log that nobody has opened since the start.
@@ -444,6 +494,38 @@ func (d *Dirs) start() {
 		r.done = make(chan struct{})
 		go r.schedule()
 	}
+	d.watch.begin(d)
 }
 
-func (d *Dirs) close() error { return d.each((*dir).close) }
+// close closes the folders beside each other. One whose disk hangs is given up, and leaves the others whole.
+func (d *Dirs) close() error {
+	defer d.watch.end()
+	type ended struct {
+		number int
+		err    error
+	}
+	results := make(chan ended, len(d.dirs))
+	open := map[int]*dir{}
+	for _, r := range d.dirs {
+		open[r.number] = r
+		go func() { results <- ended{r.number, r.close()} }()
+	}
+	var errs []error
+	look := time.NewTicker(stallCheck)
+	defer look.Stop()
+	for len(open) > 0 {
+		select {
+		case e := <-results:
+			delete(open, e.number)
+			errs = append(errs, e.err)
+		case <-look.C:
+			for n, r := range open {
+				if r.silent.Load() >= int64(giveUpAfter) {
+					delete(open, n)
+					errs = append(errs, fmt.Errorf("log folder %s is left as it is: its disk does not answer", r.path))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

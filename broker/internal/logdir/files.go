@@ -61,6 +61,7 @@ func (r *dir) writeFile(name string, b []byte) error {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
+		_ = r.fs.Remove(to + ".tmp") // a full disk needs the room
 		return fmt.Errorf("write %s: %w", to, err)
 	}
 	if err := r.fs.Rename(to+".tmp", to); err != nil {

@@ -75,6 +75,7 @@ func (r *dir) writeSoft(name string, b []byte) error {
 		err = cerr
 	}
 	if err != nil {
+		_ = r.fs.Remove(to + ".tmp")
 		return fmt.Errorf("write %s: %w", to, err)
 	}
 	return r.fs.Rename(to+".tmp", to)

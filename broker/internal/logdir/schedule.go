@@ -97,8 +97,16 @@ func (r *dir) recoverAll(ctx context.Context, points map[kafka.TopicPartition]wr
 
 func (r *dir) recoverLog(tp kafka.TopicPartition, start, recovery kafka.Offset, point writtenPoint) {
 	e := &entry{start: start, recovery: recovery}
-	l, err := commitlog.Open(commitlog.Options{Env: r.env, Config: &commitlog.Config{}, Dir: path.Join(r.path, tp.String()),
-		StartOffset: start, RecoveryPoint: recovery, WrittenPoint: point.offset, WrittenTopicID: point.id})
+	o := commitlog.Options{Env: r.env, Config: &commitlog.Config{}, Dir: path.Join(r.path, tp.String()),
+		StartOffset: start, RecoveryPoint: recovery, WrittenPoint: point.offset, WrittenTopicID: point.id}
+	l, err := commitlog.Open(o)
+	if isFull(err) {
+		// Indexes that are made again need a little room: it has been kept back for such a time.
+		r.noRoom(err)
+		if err = r.removeFile(reserveFile); err == nil {
+			l, err = commitlog.Open(o)
+		}
+	}
 	if err != nil {
 		// It is tried again at its first use, which answers KAFKA_STORAGE_ERROR if it fails again.
 		r.d.o.Logger.Error("log cannot be recovered", "folder", path.Join(r.path, tp.String()), "error", err)

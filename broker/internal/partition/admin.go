@@ -24,7 +24,7 @@ func (p *Partition) DeleteRecords(before kafka.Offset) (kafka.Offset, kafka.Erro
 	case p.offline.Load():
 		return kafka.NoOffset, kafka.KafkaStorageError
 	case p.role.Load() == notLeader:
-		return kafka.NoOffset, kafka.NotLeaderForPartition
+		return kafka.NoOffset, p.notLeading()
 	case cfg.Compacted && !cfg.Log.DeleteOnRetention:
 		return kafka.NoOffset, kafka.PolicyViolation
 	}

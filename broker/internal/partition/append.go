@@ -114,6 +114,32 @@ func (p *Partition) Exclusive(fn func()) {
 	p.release()
 }
 
+// after runs fn with the append lock held as Exclusive does, and waits for nothing: when somebody appends, that one runs it
+// next. What is left in the queue meanwhile is written by another goroutine than the caller's.
+func (p *Partition) after(fn func()) {
+	p.queue.Lock()
+	busy := p.queue.busy
+	if busy || p.queue.head != nil {
+		p.pushLocked(&Append{alone: fn})
+		p.queue.busy = true
+		p.queue.Unlock()
+		if !busy {
+			go p.release()
+		}
+		return
+	}
+	p.queue.busy = true
+	p.queue.Unlock()
+	fn()
+	p.queue.Lock()
+	left := p.queue.head != nil
+	p.queue.busy = left
+	p.queue.Unlock()
+	if left {
+		go p.release()
+	}
+}
+
 func (p *Partition) pushLocked(a *Append) {
 	if p.queue.tail == nil {
 		p.queue.head = a
@@ -201,11 +227,16 @@ func (p *Partition) write(chain, mine *Append, done *completions) (pending bool)
 			a.fail(code, "")
 		}
 		a.Result.LogStart = start
+		waits := a.Result.Err == kafka.None && (a.Acks == -1 && a.last >= hw || a.Acks == 1 && batch && a.last >= own)
+		if waits && p.mu.closed { // Quit came during the write, and has answered those that waited then
+			a.fail(p.notLeading(), "")
+			waits = false
+		}
 		switch {
-		case a.Result.Err == kafka.None && a.Acks == -1 && a.last >= hw:
+		case waits && a.Acks == -1:
 			p.mu.pending = append(p.mu.pending, a)
 			pending = pending || a == mine
-		case a.Result.Err == kafka.None && a.Acks == 1 && batch && a.last >= own:
+		case waits:
 			p.mu.unsafe = append(p.mu.unsafe, a)
 			pending = pending || a == mine
 		case a != mine:
@@ -247,7 +278,7 @@ func (p *Partition) prepare(chain *Append) (batches []commitlog.AppendBatch, byt
 			a.fail(kafka.KafkaStorageError, "")
 			continue
 		case epoch == notLeader:
-			a.fail(kafka.NotLeaderForPartition, "")
+			a.fail(p.notLeading(), "")
 			continue
 		case p.o.Full != nil && p.o.Full.Load():
 			a.fail(kafka.KafkaStorageError, "the log folder is full")

@@ -9,7 +9,7 @@
 //	append: a queue of waiters and the flag that somebody writes. Who finds the flag clear sets it and becomes the
 //	        holder: it takes all that is queued, checks sequences, gives offsets, patches the headers and writes
 //	        everything with one pwritev. Who finds it set leaves its Append in the queue and goes on: the holder
-//	        completes it. Nobody blocks on this lock but Exclusive.
+//	        completes it. Nobody blocks on this lock but Exclusive and Close; what metadata does to a partition does not.
 //	state:  high watermark, last stable offset, ISR, waiters. Held for nanoseconds, never across a system call. Its
 //	        offsets are published as atomics too, so that readers take no lock at all.
 //
@@ -120,6 +120,7 @@ type Partition struct {
 	position atomic.Int64 // bytes ever appended up to the high watermark
 	version  atomic.Int64 // counts changes of leadership, log start, existence
 	offline  atomic.Bool  // the log folder has failed
+	quit     atomic.Int32 // once closed: what requests are answered
 	isrSize  atomic.Int32
 	replicas atomic.Int32 // how many replicas the partition has, 0 unknown
 }
@@ -190,8 +191,10 @@ func (p *Partition) InSync() int { return int(p.isrSize.Load()) }
 
 // BecomeLeader makes this broker the leader with an epoch and an ISR, or takes a new ISR of the same epoch. A new epoch
 // begins at the log end before the first append under it. Older epochs than the one in force are ignored.
+//
+// It waits for nothing: an append under way is ended first, and then its holder does this.
 func (p *Partition) BecomeLeader(epoch kafka.LeaderEpoch, isr []kafka.BrokerID) {
-	p.Exclusive(func() {
+	p.after(func() {
 		if int64(epoch) < p.role.Load() {
 			return
 		}
@@ -223,12 +226,37 @@ func (p *Partition) BecomeLeader(epoch kafka.LeaderEpoch, isr []kafka.BrokerID) 
 	})
 }
 
-// Resign ends the leadership: waiting requests are answered with NOT_LEADER_OR_FOLLOWER. The partition may lead again.
-func (p *Partition) Resign() { p.end(kafka.NotLeaderForPartition, false) }
+// Resign ends the leadership: waiting requests are answered with NOT_LEADER_OR_FOLLOWER. The partition may lead again. Like
+// BecomeLeader it waits for nothing.
+func (p *Partition) Resign() {
+	p.after(func() {
+		var done completions
+		p.mu.Lock()
+		p.role.Store(notLeader)
+		p.changedLocked(&done, kafka.NotLeaderForPartition)
+		p.mu.Unlock()
+		done.run()
+	})
+}
 
-// Close ends the partition for good; waiting requests are answered with code. The log stays its opener's to close, and
-// no append runs any more when Close returns.
-func (p *Partition) Close(code kafka.ErrorCode) { p.end(code, true) }
+// Quit ends the partition for good without waiting for an append under way, which may take as long as a disk hangs: waiting
+// requests are answered with code, and nothing new is taken.
+func (p *Partition) Quit(code kafka.ErrorCode) {
+	var done completions
+	p.mu.Lock()
+	if !p.mu.closed {
+		p.mu.closed = true
+		p.quit.Store(int32(code))
+	}
+	p.role.Store(notLeader)
+	p.changedLocked(&done, code)
+	p.mu.Unlock()
+	done.run()
+}
+
+// Close is Quit after the appends that have come before: none runs any more when it returns. The log stays its opener's to
+// close.
+func (p *Partition) Close(code kafka.ErrorCode) { p.Exclusive(func() { p.Quit(code) }) }
 
 // Fail takes the partition offline: its log folder has failed. Waiting requests get KAFKA_STORAGE_ERROR.
 func (p *Partition) Fail() {
@@ -240,16 +268,12 @@ func (p *Partition) Fail() {
 	done.run()
 }
 
-func (p *Partition) end(code kafka.ErrorCode, closed bool) {
-	p.Exclusive(func() {
-		var done completions
-		p.mu.Lock()
-		p.mu.closed = p.mu.closed || closed
-		p.role.Store(notLeader)
-		p.changedLocked(&done, code)
-		p.mu.Unlock()
-		done.run()
-	})
+// notLeading is the error of a partition that this broker does not lead.
+func (p *Partition) notLeading() kafka.ErrorCode {
+	if code := kafka.ErrorCode(p.quit.Load()); code != kafka.None {
+		return code
+	}
+	return kafka.NotLeaderForPartition
 }
 
 // LogStartMoved tells waiting fetches that the log start offset is another one.

@@ -39,7 +39,7 @@ func (p *Partition) CheckEpoch(epoch kafka.LeaderEpoch) kafka.ErrorCode {
 	case p.offline.Load():
 		return kafka.KafkaStorageError
 	case own == notLeader:
-		return kafka.NotLeaderForPartition
+		return p.notLeading()
 	case epoch == kafka.NoLeaderEpoch || epoch == own:
 		return kafka.None
 	case epoch < own:

@@ -11,9 +11,9 @@ func (s *Set) Register(r prometheus.Registerer) error { return r.Register(newMet
 
 // metrics is the figures of partitions and log folders as Prometheus sees them.
 type metrics struct {
-	s                                               *Set
-	partitions, logs, files, tail                   *prometheus.Desc
-	offline, full, fsyncs, rounds, flushed, waiting *prometheus.Desc
+	s                                                        *Set
+	partitions, logs, files, tail                            *prometheus.Desc
+	offline, full, stalled, fsyncs, rounds, flushed, waiting *prometheus.Desc
 
 	cleaned, cleanRead, cleanWritten, cleanSince, dirtiest, uncleanable *prometheus.Desc
 }
@@ -30,6 +30,7 @@ func newMetrics(s *Set) *metrics {
 		tail:       d("tidemark_tail_bytes", "Memory that holds fresh batches for fetches (tidemark.tail.bytes)."),
 		offline:    d("tidemark_log_folder_offline", "1 when a disk error has taken the log folder offline.", "folder"),
 		full:       d("tidemark_log_folder_full", "1 while the log folder takes no records for want of room.", "folder"),
+		stalled:    d("tidemark_log_folder_stalled", "1 while the log folder's disk answers none of the calls that wait for it.", "folder"),
 		fsyncs:     d("tidemark_fsyncs_total", "Calls of fsync and fdatasync, on files and folders.", "folder"),
 		rounds:     d("tidemark_flush_rounds_total", "Rounds of group commit (tidemark.fsync=batch).", "folder"),
 		flushed:    d("tidemark_flush_round_logs_total", "Logs that rounds of group commit have flushed.", "folder"),
@@ -46,7 +47,7 @@ func newMetrics(s *Set) *metrics {
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.partitions, m.logs, m.files, m.tail, m.offline, m.full, m.fsyncs, m.rounds, m.flushed, m.waiting,
+	for _, d := range []*prometheus.Desc{m.partitions, m.logs, m.files, m.tail, m.offline, m.full, m.stalled, m.fsyncs, m.rounds, m.flushed, m.waiting,
 		m.cleaned, m.cleanRead, m.cleanWritten, m.cleanSince, m.dirtiest, m.uncleanable} {
 		ch <- d
 	}
@@ -64,6 +65,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		put(m.files, prometheus.GaugeValue, c.OpenFiles, c.Path)
 		put(m.offline, prometheus.GaugeValue, one(c.Offline), c.Path)
 		put(m.full, prometheus.GaugeValue, one(c.Full), c.Path)
+		put(m.stalled, prometheus.GaugeValue, one(c.Stalled), c.Path)
 		put(m.waiting, prometheus.GaugeValue, c.FileCalls, c.Path)
 		put(m.fsyncs, prometheus.CounterValue, c.Fsyncs, c.Path)
 		put(m.rounds, prometheus.CounterValue, c.FlushRounds, c.Path)

@@ -1,8 +1,7 @@
 package replica
 
 import (
-	"context"
-	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,15 +18,10 @@ import (
 // Set is this broker's partitions.
 type Set struct {
 	o      Options
-	topics atomic.Pointer[topics]
+	topics topics
 	closed atomic.Bool
 	first  bool // the first image has been applied
-}
-
-// topics is one version of the map. It is never changed.
-type topics struct {
-	byName map[string]*topic
-	byID   map[kafka.TopicID]*topic
+	gone   retirement
 }
 
 // topic is one topic and its partitions' places, in one version of the map. A topic that gets more partitions is a new
@@ -45,27 +39,32 @@ type life struct {
 	// state is the topic's newest image. Apply stores it and then looks into the slots; open fills a slot and then looks at
 	// state again: whichever comes second sees the other's, so no partition keeps an old role.
 	state atomic.Pointer[metadata.Topic]
-	mu    struct {
-		sync.Mutex // held while a partition of the topic is opened
-		deleted    bool
-	}
+	// A deleted topic: retire.go.
+	gone  atomic.Bool
+	left  atomic.Int32          // partitions that are not retired yet, once it is gone
+	done  chan struct{}         // made when it is gone, closed when left is 0
+	prior atomic.Pointer[topic] // an earlier topic of the same name, gone, whose logs may still be in place
 }
 
 // slot is one partition's place: nil until its first use.
 type slot struct {
-	p atomic.Pointer[partition.Partition]
+	p  atomic.Pointer[partition.Partition]
+	mu struct {
+		sync.Mutex // held while the partition is opened or retired, which its disk may make long
+		retired    bool
+	}
 }
 
 func newSet(o Options) *Set {
 	s := &Set{o: o}
-	s.topics.Store(&topics{byName: map[string]*topic{}, byID: map[kafka.TopicID]*topic{}})
+	s.topics.seed = maphash.MakeSeed()
 	o.Dirs.OnIdle(s.idle)
 	return s
 }
 
 // ByTopic is ByName for a string.
 func (s *Set) ByTopic(topic string, p kafka.Partition) (*partition.Partition, kafka.ErrorCode) {
-	t := s.topics.Load().byName[topic]
+	t := s.topics.named(topic)
 	if t == nil {
 		return nil, kafka.UnknownTopicOrPartition
 	}
@@ -83,16 +82,26 @@ func (s *Set) partition(t *topic, n kafka.Partition) (*partition.Partition, kafk
 	return s.open(t, n)
 }
 
+// opened finds a partition that is in use; nil with kafka.None when it has not been opened yet.
+func (s *Set) opened(t *topic, n kafka.Partition) (*partition.Partition, kafka.ErrorCode) {
+	if n < 0 || int(n) >= len(t.parts) {
+		return nil, kafka.UnknownTopicOrPartition
+	}
+	return t.parts[n].p.Load(), kafka.None
+}
+
 func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.ErrorCode) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if p := t.parts[n].p.Load(); p != nil {
+	s.retirePrior(t, n)
+	place := t.parts[n]
+	place.mu.Lock()
+	defer place.mu.Unlock()
+	if p := place.p.Load(); p != nil {
 		return p, kafka.None
 	}
 	image := t.state.Load()
 	state := &image.Partitions[n]
 	switch {
-	case t.mu.deleted:
+	case t.gone.Load():
 		return nil, kafka.UnknownTopicOrPartition
 	case s.closed.Load() || !slices.Contains(state.Replicas, s.o.NodeID):
 		return nil, kafka.NotLeaderForPartition
@@ -116,7 +125,7 @@ func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.Err
 	if state.Leader == s.o.NodeID {
 		p.BecomeLeader(state.LeaderEpoch, state.ISR)
 	}
-	t.parts[n].p.Store(p)
+	place.p.Store(p)
 	if newer := t.state.Load(); newer != image {
 		s.role(p, &newer.Partitions[n])
 	}
@@ -127,36 +136,26 @@ func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.Err
 }
 
 func (s *Set) apply(img *metadata.Image, d metadata.Delta) {
-	old := s.topics.Load()
-	next := &topics{byName: make(map[string]*topic, len(old.byName)), byID: make(map[kafka.TopicID]*topic, len(old.byID))}
+	next := s.topics.edit()
 	if !s.first {
 		s.first = true
 		for t := range img.Topics() {
 			s.addTopic(next, nil, img, t)
 		}
-		s.topics.Store(next)
+		next.publish()
 		s.o.Dirs.Strays(func(tp kafka.TopicPartition) bool {
-			t := next.byName[tp.Topic]
+			t := s.topics.named(tp.Topic)
 			return t != nil && int(tp.Partition) < len(t.parts)
 		})
 		return
 	}
-	if len(d.Topics) > 0 {
-		for k, v := range old.byName {
-			next.byName[k] = v
-		}
-		for k, v := range old.byID {
-			next.byID[k] = v
-		}
-		var gone []*topic
-		for _, c := range d.Topics {
-			gone = append(gone, s.change(next, img, c)...)
-		}
-		// Gone before the new map shows: a topic of the same name may be made again, and takes the same folders.
-		for _, t := range gone {
-			s.delete(t)
-		}
-		s.topics.Store(next)
+	var gone []*topic
+	for _, c := range d.Topics {
+		gone = append(gone, s.change(next, img, c)...)
+	}
+	next.publish()
+	for _, t := range gone { // whoever is told that its topic has gone finds it gone
+		s.remove(t)
 	}
 	for _, c := range d.Configs {
 		s.configure(img, c)
@@ -164,16 +163,14 @@ func (s *Set) apply(img *metadata.Image, d metadata.Delta) {
 }
 
 // change follows one topic's change in a map that is not published yet; it answers topics that are gone.
-func (s *Set) change(next *topics, img *metadata.Image, c metadata.TopicChange) (gone []*topic) {
+func (s *Set) change(next *edit, img *metadata.Image, c metadata.TopicChange) (gone []*topic) {
 	var old *topic
 	if c.Old != nil {
-		old = next.byID[c.Old.ID]
+		old = next.withID(c.Old.ID)
 	}
 	if old != nil && (c.New == nil || c.New.ID != c.Old.ID) {
-		delete(next.byID, c.Old.ID)
-		if next.byName[c.Old.Name] == old {
-			delete(next.byName, c.Old.Name)
-		}
+		next.remove(old)
+		s.gone.add(old) // before the next one of its name comes
 		gone, old = append(gone, old), nil
 	}
 	if c.New != nil {
@@ -183,7 +180,7 @@ func (s *Set) change(next *topics, img *metadata.Image, c metadata.TopicChange) 
 }
 
 // addTopic puts a topic, or its new state, into a map that is not published yet.
-func (s *Set) addTopic(next *topics, old *topic, img *metadata.Image, state *metadata.Topic) {
+func (s *Set) addTopic(next *edit, old *topic, img *metadata.Image, state *metadata.Topic) {
 	t := old
 	if old == nil || len(old.parts) < len(state.Partitions) {
 		t = &topic{name: state.Name, id: state.ID, parts: make([]*slot, len(state.Partitions))}
@@ -194,6 +191,7 @@ func (s *Set) addTopic(next *topics, old *topic, img *metadata.Image, state *met
 		} else {
 			t.life = &life{}
 			t.cfg.Store(s.settings(img, state.Name))
+			t.prior.Store(s.gone.find(state.Name))
 		}
 		slots := make([]slot, len(t.parts)-have)
 		for i := range slots {
@@ -201,7 +199,7 @@ func (s *Set) addTopic(next *topics, old *topic, img *metadata.Image, state *met
 		}
 	}
 	t.state.Store(state)
-	next.byName[state.Name], next.byID[state.ID] = t, t
+	next.put(t)
 	for i := range t.parts {
 		if p := t.parts[i].p.Load(); p != nil {
 			s.role(p, &state.Partitions[i])
@@ -209,7 +207,7 @@ func (s *Set) addTopic(next *topics, old *topic, img *metadata.Image, state *met
 	}
 }
 
-// role gives an open partition the role that the image wants.
+// role gives an open partition the role that the image wants. It waits for nothing: the partition's disk may hang.
 func (s *Set) role(p *partition.Partition, state *metadata.Partition) {
 	p.SetReplicas(len(state.Replicas))
 	if state.Leader == s.o.NodeID {
@@ -219,33 +217,15 @@ func (s *Set) role(p *partition.Partition, state *metadata.Partition) {
 	p.Resign()
 }
 
-// delete closes the partitions of a topic that is gone and renames their folders.
-func (s *Set) delete(t *topic) {
-	t.mu.Lock()
-	t.mu.deleted = true
-	t.mu.Unlock()
-	delay := t.cfg.Load().Log.FileDeleteDelayMS
-	for n, slot := range t.parts {
-		if p := slot.p.Swap(nil); p != nil {
-			p.Close(kafka.UnknownTopicOrPartition)
-		}
-		tp := kafka.TopicPartition{Topic: t.name, Partition: kafka.Partition(n)}
-		if err := s.o.Dirs.Delete(tp, t.id, delay); err != nil {
-			s.o.Logger.Error("log of a deleted partition stays", "partition", tp.String(), "error", err)
-		}
-	}
-}
-
 // configure follows a change of settings: a topic's, or the broker's, which all topics fall back to.
 func (s *Set) configure(img *metadata.Image, c metadata.ConfigChange) {
-	all := s.topics.Load().byName
 	if c.Kind == metadata.TopicResource {
-		if t := all[c.Name]; t != nil {
+		if t := s.topics.named(c.Name); t != nil {
 			s.reconfigure(img, t)
 		}
 		return
 	}
-	for _, t := range all {
+	for t := range s.topics.all {
 		s.reconfigure(img, t)
 	}
 }
@@ -325,7 +305,7 @@ func Settings(t *config.Topic, b *config.Broker) *partition.Config {
 // idle opens a log that nobody has used since the start when its retention may have something to delete, or the cleaner to
 // compact.
 func (s *Set) idle(tp kafka.TopicPartition, sum *commitlog.Summary) {
-	t := s.topics.Load().byName[tp.Topic]
+	t := s.topics.named(tp.Topic)
 	if t == nil {
 		return
 	}
@@ -350,7 +330,7 @@ func (s *Set) Folders() []logdir.Folder { return s.o.Dirs.Describe() }
 
 // Open counts the partitions that are in use.
 func (s *Set) Open() (n int) {
-	for _, t := range s.topics.Load().byName {
+	for t := range s.topics.all {
 		for i := range t.parts {
 			if t.parts[i].p.Load() != nil {
 				n++
@@ -358,26 +338,4 @@ func (s *Set) Open() (n int) {
 		}
 	}
 	return n
-}
-
-// settle waits until whoever opens a partition is done; the next one sees that the set is closed.
-func (t *topic) settle() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-}
-
-func (s *Set) close(ctx context.Context) error {
-	s.closed.Store(true)
-	for _, t := range s.topics.Load().byName {
-		t.settle()
-		for i := range t.parts {
-			if err := ctx.Err(); err != nil {
-				return fmt.Errorf("close partitions: %w", err)
-			}
-			if p := t.parts[i].p.Load(); p != nil {
-				p.Close(kafka.NotLeaderForPartition)
-			}
-		}
-	}
-	return nil
 }

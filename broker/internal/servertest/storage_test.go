@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -188,6 +189,7 @@ func TestADeletedTopicAnswersAndItsFolderGoes(t *testing.T) {
 		t.Fatalf("a fetch that waited: %+v", p)
 	}
 	deadline := time.Now().Add(15 * time.Second)
+	n.set.AwaitDeleted(context.Background(), id)
 	for {
 		left, err := filepath.Glob(filepath.Join(dir, "t-0*"))
 		must(t, err)

@@ -1,7 +1,7 @@
 // Package vfstest breaks file systems for tests: Faulty lets a function look at every call before it is made and fail
-// it, shorten it, or take a crash clone there. Only tests import it.
+// it, shorten it, or take a crash clone there; Disk has a limited size. Only tests import it.
 //
-// A Faulty is safe for concurrent use when its function is.
+// A Faulty is safe for concurrent use when its function is, a Disk always.
 package vfstest
 
 import (
