@@ -216,8 +216,8 @@ func (c *conn) quiet() bool {
 	return c.out.n == 0
 }
 
-// lookForEnd is the sweeper's: it finds an end of stream that came together with the last bytes that were read, once for
-// each time that the connection has become quiet.
+// lookForEnd is the sweeper's: it finds an end of stream, or a reset, that came together with the last bytes that were read, once
+// for each time that the connection has become quiet.
 func (c *conn) lookForEnd(now int64) {
 	active := c.active.Load()
 	if active == c.looked || now-active < quietNanos {
@@ -228,7 +228,7 @@ func (c *conn) lookForEnd(now int64) {
 	err := c.raw.Control(func(fd uintptr) {
 		var b [1]byte
 		n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		end = n == 0 && err == nil
+		end = n == 0 && err == nil || err != nil && err != unix.EAGAIN && err != unix.EINTR // a reset too
 	})
 	if end && err == nil {
 		c.close("")
