@@ -31,6 +31,7 @@ func (p *Producer) ended(r *produceRequest, nanos int64, err error, throttleNano
 		case cause == nil:
 			p.mu.stats.Batch(int64(b.n), int64(b.long()), int64(b.wireBytes()))
 			b.err = nil
+			b.part.known = true
 			r.done = append(r.done, b)
 		case p.retriesLocked(b, cause, now):
 			refresh = true
@@ -160,7 +161,7 @@ func (p *Producer) renumber() {
 			p.mu.renumber, p.mu.renumbers = false, false
 			for _, ps := range p.mu.parts {
 				for _, pt := range ps {
-					pt.nextSeq = 0
+					pt.nextSeq, pt.known = 0, false
 					for _, b := range pt.queue.q[pt.queue.head:] {
 						b.seq = -1
 					}

@@ -70,7 +70,8 @@ type part struct {
 	open    *batch
 	queue   fifo[*batch] // closed or to be sent again, in order
 	nextSeq int32
-	flying  int // batches in flight
+	flying  int  // batches in flight
+	known   bool // its leader has accepted a batch of this producer id
 	ready   bool
 	muted   int64 // no sending before: a retry backs off
 }

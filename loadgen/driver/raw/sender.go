@@ -56,8 +56,10 @@ func (p *Producer) gatherLocked(nd *node) *produceRequest {
 			pt.muted = 0
 		}
 		b := pt.next(p.d.cfg.Linger == 0 || p.mu.flushing)
-		if b == nil || (b.attempts > 0 && pt.flying > 0) {
-			pt.ready = false // an answer, linger or the tick makes it ready again
+		if b == nil || pt.flying > 0 && (b.attempts > 0 || !pt.known && p.d.cfg.Idempotence) {
+			// An answer, linger or the tick makes it ready again. A leader that knows nothing of a producer takes any sequence
+			// first (KIP-360): behind a first batch that it refuses nothing may be on its way.
+			pt.ready = false
 			continue
 		}
 		if r != nil && size+b.long() > p.d.cfg.MaxRequestBytes {
