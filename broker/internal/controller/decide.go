@@ -13,6 +13,7 @@ import (
 // no log, no clock and no goroutine.
 type decision struct {
 	image      *metadata.Image // as the records added so far make it
+	edit       *metadata.Edit  // that made it; nil before the first
 	config     *config.Broker
 	newTopicID func() kafka.TopicID
 
@@ -23,7 +24,10 @@ type decision struct {
 
 // add takes a group of records and moves the image on.
 func (d *decision) add(group ...metadata.Record) {
-	next, _, err := d.image.Apply(group, d.image.Offset)
+	if d.edit == nil {
+		d.edit = metadata.NewEdit()
+	}
+	next, _, err := d.image.ApplyIn(d.edit, group, d.image.Offset)
 	if err != nil {
 		d.err = invariants.Bug("decided on records that do not apply: %w", err)
 		return
@@ -40,21 +44,20 @@ func (d *decision) follow(records ...metadata.Record) {
 
 // entries packs the groups into the data of as few Raft entries as their bound allows.
 func (d *decision) entries() [][]byte {
-	var (
-		out     [][]byte
-		records []metadata.Record
-		size    int
-	)
+	var out [][]byte
+	var entry, one []byte
 	for _, group := range d.groups {
-		n := len(encodeEntry(group))
-		if size > 0 && size+n > maxEntryBytes {
-			out = append(out, encodeEntry(records))
-			records, size = nil, 0
+		one = appendRecords(one[:0], group)
+		if entry != nil && len(entry)+len(one) > maxEntryBytes {
+			out, entry = append(out, entry), nil
 		}
-		records, size = append(records, group...), size+n
+		if entry == nil {
+			entry = []byte{walVersion}
+		}
+		entry = append(entry, one...)
 	}
-	if size > 0 {
-		out = append(out, encodeEntry(records))
+	if entry != nil {
+		out = append(out, entry)
 	}
 	return out
 }

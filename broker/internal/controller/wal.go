@@ -142,14 +142,15 @@ func appendEntries(dst []*raftpb.Entry, b []byte, from kafka.Offset) ([]*raftpb.
 }
 
 // encodeEntry makes an entry's data from records.
-func encodeEntry(records []metadata.Record) []byte {
-	out := []byte{walVersion}
+func encodeEntry(records []metadata.Record) []byte { return appendRecords([]byte{walVersion}, records) }
+
+func appendRecords(dst []byte, records []metadata.Record) []byte {
 	var one []byte
 	for _, r := range records {
 		one = metadata.AppendRecord(one[:0], r)
-		out = append(binary.AppendUvarint(out, uint64(len(one))), one...)
+		dst = append(binary.AppendUvarint(dst, uint64(len(one))), one...)
 	}
-	return out
+	return dst
 }
 
 // decodeEntry appends the records of an entry's data; the empty entry of a new leader has none.

@@ -39,9 +39,21 @@ type builder struct {
 // fit, such as partitions of a topic that is not there, are an error marked ErrCorrupt: the log is broken, or the
 // program is.
 func (m *Image) Apply(records []Record, offset int64) (*Image, Delta, error) {
+	return m.ApplyIn(NewEdit(), records, offset)
+}
+
+// Edit is a run of changes, each on the image that the one before made.
+type Edit struct{ edit }
+
+// NewEdit begins a run.
+func NewEdit() *Edit { return &Edit{} }
+
+// ApplyIn is Apply as a part of a run, which costs less, since what the run has made itself is changed in place: an image that an
+// earlier call of the same run gave must not be used any more. (The topics that it held may be.)
+func (m *Image) ApplyIn(e *Edit, records []Record, offset int64) (*Image, Delta, error) {
 	next := *m
 	next.Offset = offset
-	b := &builder{Image: &next, edit: &edit{}}
+	b := &builder{Image: &next, edit: &e.edit}
 	for _, r := range records {
 		if err := b.apply(r); err != nil {
 			return nil, Delta{}, fmt.Errorf("%w at offset %d: %w", ErrCorrupt, offset, err)

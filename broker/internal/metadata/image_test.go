@@ -109,7 +109,7 @@ func TestRecordsMakeTheImageAgain(t *testing.T) {
 }
 
 // same compares what readers can see.
-func same(t testing.TB, want, got *Image) {
+func same(t rapid.TB, want, got *Image) {
 	t.Helper()
 	if want.ClusterID != got.ClusterID || want.NumTopics() != got.NumTopics() || want.NumPartitions() != got.NumPartitions() ||
 		want.NextProducerID() != got.NextProducerID() || !maps.Equal(want.Features(), got.Features()) ||
@@ -121,6 +121,49 @@ func same(t testing.TB, want, got *Image) {
 			t.Fatalf("topic %+v\nagainst %+v", a, b)
 		}
 	}
+}
+
+// Changes made in one run are what they are one by one; the image that the run began with stays as it was, and so do the topics
+// that earlier steps of it gave.
+func TestARunOfChangesIsWhatSingleOnesMake(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		base := Empty()
+		for i := range 40 {
+			base, _ = mustApply(t, base, create(fmt.Sprint("t", i), i+1, 1)...)
+		}
+		before, _ := mustApply(t, base)
+		single, run, e := base, base, NewEdit()
+		seen := map[*Topic]int{} // and how many partitions it had
+		for i := range rapid.IntRange(1, 60).Draw(rt, "steps") {
+			var group []Record
+			id := rapid.IntRange(1, 60).Draw(rt, "id")
+			switch have := single.TopicByID(topicID(id)); {
+			case have == nil:
+				group = create(fmt.Sprint("u", i), id, 1+i%3)
+			case i%3 == 0:
+				group = []Record{&RemoveTopicRecord{have.ID}}
+			case i%3 == 1:
+				group = []Record{&PartitionsRecord{TopicID: have.ID, First: kafka.Partition(len(have.Partitions)), Partitions: onBroker(1, 2)}}
+			default:
+				group = []Record{&ConfigRecord{Kind: TopicResource, Name: have.Name, Key: "k", Value: fmt.Sprint(i)}}
+			}
+			single, _ = mustApply(t, single, group...)
+			var err error
+			if run, _, err = run.ApplyIn(e, group, run.Offset+1); err != nil {
+				rt.Fatal(err)
+			}
+			same(rt, single, run)
+			if now := run.TopicByID(topicID(id)); now != nil {
+				seen[now] = len(now.Partitions)
+			}
+			for topic, n := range seen {
+				if len(topic.Partitions) != n {
+					rt.Fatalf("a topic that an earlier step gave has been changed in place: %+v", topic)
+				}
+			}
+		}
+		same(rt, before, base)
+	})
 }
 
 func TestTopicsComeSorted(t *testing.T) {
