@@ -15,6 +15,8 @@ import (
 
 // While the disk of one log folder hangs, clients create, change and delete topics, those of that folder too, and use what lies
 // in the other one. (kadm gives up on an answer that does not come, and so does the test.)
+//
+//tidy:long one story: hang, administer, let go
 func TestAdministrationGoesOnWhileALogFolderHangs(t *testing.T) {
 	var mu sync.Mutex
 	var until chan struct{}

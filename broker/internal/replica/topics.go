@@ -9,8 +9,8 @@ import (
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
-// shards is how many parts the map of topics has. A change copies the parts that it touches: one map of 100,000 topics was copied
-// whole, twice, for each topic created, some 20 ms.
+// shards is how many parts the map of topics has. A change copies the parts that it touches. Copying maps of 100,000 topics whole,
+// by name and by id, for each topic created took 39 ms and 7 MB.
 const shards = 1024
 
 // topics is the map of topics by name and by id. Each shard is an immutable map, nil while it is empty. Any number of goroutines
