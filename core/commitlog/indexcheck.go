@@ -61,7 +61,30 @@ func (l *Log) tailFits(s *segment) (bool, error) {
 		fits = fits && ts <= highest
 		return fits && at-pos < indexCheckBytes
 	})
+	if fits {
+		l.tellHole(s, endFrom(&sc, at.pos, s.base), s.end)
+	}
 	return fits, ignoreDamage(err)
+}
+
+// endFrom is where the batches from pos on end; base when there is none.
+func endFrom(sc *scanner, pos int64, base kafka.Offset) kafka.Offset {
+	for end := base; ; {
+		h, size, err := sc.header(pos)
+		if err != nil {
+			return end
+		}
+		end, pos = h.LastOffset()+1, pos+size
+	}
+}
+
+// tellHole tells of offsets that are missing at the end of a segment which is known to be whole, where no compaction has been:
+// the file has been cut since, and nobody can bring them back.
+func (l *Log) tellHole(s *segment, from, end kafka.Offset) {
+	if from < end && end > l.CleanedTo() && end-s.base <= math.MaxInt32 { // a wider gap is one that no index can span
+		l.env.Logger.Error("records are missing at the end of a segment that was whole on disk; they cannot be read any more",
+			"file", l.fileName(s.base, kindLog.suffix()), "from", from, "to", end-1)
+	}
 }
 
 // walkHeaders passes position, size and highest timestamp of the batches from pos on to visit while it answers true, and

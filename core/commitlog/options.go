@@ -93,6 +93,8 @@ type Options struct {
 	WrittenPoint kafka.Offset
 	// WrittenTopicID is whose WrittenPoint it is: a log of another id is read whole. Zero: of this one.
 	WrittenTopicID kafka.TopicID
+	// CleanedTo is the offset below which compaction may have left holes; any other hole is told of.
+	CleanedTo kafka.Offset
 }
 
 // Segment describes one segment of a log.

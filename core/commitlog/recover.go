@@ -22,6 +22,8 @@ func Open(o Options) (*Log, error) {
 	l := newLog(o)
 	l.work.Lock()
 	defer l.work.Unlock()
+	l.cleanedTo.Store(int64(o.CleanedTo)) // for the recovery alone: SetCleanedTo knows what of it is left
+	defer l.cleanedTo.Store(0)
 	if err := l.recover(o.StartOffset, o.RecoveryPoint, o.WrittenPoint, o.WrittenTopicID); err != nil {
 		return nil, fmt.Errorf("open log %s: %w", o.Dir, err)
 	}
@@ -284,6 +286,7 @@ func (l *Log) trust(s *segment) error {
 	if _, err := l.rescan(s, rescanFrom{}, false); err != nil {
 		return err
 	}
+	l.tellHole(s, s.end, end)
 	s.end, s.size = end, st.Size
 	l.mu.Lock()
 	s.closeTimes()
@@ -452,9 +455,21 @@ func (l *Log) rescan(s *segment, at rescanFrom, check bool) (int64, error) {
 	sc := newScanner(lease, s.size, l.env.Pool, scanChunk)
 	defer sc.close()
 	interval := l.Config().indexInterval()
-	pos, next := at.pos, s.base
+	pos, next := at.pos, max(s.base, at.first)
+	hole := int64(-1) // position of the batch before, if offsets are missing before it
 	for {
 		b, err := sc.batch(pos)
+		if err == nil && b.BaseOffset() < next && hole >= 0 {
+			// No CRC covers a base offset. The batch before claims to lie behind a hole, as compaction leaves them, and this one
+			// says that it does not: it is the one before that is wrong.
+			l.mu.Lock()
+			s.size = hole
+			if check {
+				l.mu.epochs.cutEnd(max(s.base, at.first))
+			}
+			l.mu.Unlock()
+			return l.rescan(s, at, check)
+		}
 		if err == nil && (b.BaseOffset() < next || b.LastOffset()-s.base > math.MaxInt32 || check && b.ComputeCRC() != b.CRC()) {
 			err = ErrCorrupt
 		}
@@ -473,6 +488,10 @@ func (l *Log) rescan(s *segment, at rescanFrom, check bool) (int64, error) {
 		}
 		s.tailLocked().note(s, b.LastOffset(), pos, int64(len(b)), interval)
 		l.mu.Unlock()
+		hole = -1
+		if b.BaseOffset() > next {
+			hole = pos
+		}
 		next = b.LastOffset() + 1
 		pos += int64(len(b))
 		if err := l.spill(s, false); err != nil {

@@ -69,6 +69,11 @@ func (d *Dirs) CleanedTo(tp kafka.TopicPartition) kafka.Offset {
 	if e.log != nil {
 		return e.log.CleanedTo()
 	}
+	return r.knownCleaned(tp)
+}
+
+// knownCleaned is what the checkpoint says of a log that is not open.
+func (r *dir) knownCleaned(tp kafka.TopicPartition) kafka.Offset {
 	r.cleaner.mu.Lock()
 	defer r.cleaner.mu.Unlock()
 	return r.cleaner.mu.known[tp]

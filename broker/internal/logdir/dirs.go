@@ -211,7 +211,8 @@ func (d *Dirs) Open(tp kafka.TopicPartition, id kafka.TopicID, cfg *commitlog.Co
 	}
 	l := e.log
 	if l == nil {
-		o := commitlog.Options{Env: r.env, Config: cfg, Dir: path.Join(r.path, tp.String()), TopicID: id, StartOffset: e.start, RecoveryPoint: e.recovery}
+		o := commitlog.Options{Env: r.env, Config: cfg, Dir: path.Join(r.path, tp.String()), TopicID: id, StartOffset: e.start, RecoveryPoint: e.recovery,
+			CleanedTo: r.knownCleaned(tp)}
 		var err error
 		if e.summary != nil && e.summary.TopicID == id {
 			l, err = commitlog.OpenFromSummary(o, e.summary)

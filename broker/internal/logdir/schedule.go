@@ -98,7 +98,8 @@ func (r *dir) recoverAll(ctx context.Context, points map[kafka.TopicPartition]wr
 func (r *dir) recoverLog(tp kafka.TopicPartition, start, recovery kafka.Offset, point writtenPoint) {
 	e := &entry{start: start, recovery: recovery}
 	o := commitlog.Options{Env: r.env, Config: &commitlog.Config{}, Dir: path.Join(r.path, tp.String()),
-		StartOffset: start, RecoveryPoint: recovery, WrittenPoint: point.offset, WrittenTopicID: point.id}
+		StartOffset: start, RecoveryPoint: recovery, WrittenPoint: point.offset, WrittenTopicID: point.id,
+		CleanedTo: r.knownCleaned(tp)}
 	l, err := commitlog.Open(o)
 	if isFull(err) {
 		// Indexes that are made again need a little room: it has been kept back for such a time.
