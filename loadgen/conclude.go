@@ -418,8 +418,12 @@ func (r *run) payloadFacts(res *result.Result, sum *counts) {
 		for len(sample.records) < chunkRecords {
 			sample.next(0)
 		}
+		before := len(plain)
 		for i := range sample.records {
 			plain = append(append(plain, sample.records[i].Head...), sample.records[i].Value...)
+		}
+		if len(plain) == before { // records of no bytes
+			break
 		}
 	}
 	if packed, err := compress.New().Append(nil, compress.Zstd, 0, plain); err == nil && len(packed) > 0 {
