@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -251,11 +252,11 @@ func whyNotCounted(d *store.Data, cell int) string {
 	return string(runs[len(runs)-1].Status)
 }
 
-// atLeast is the estimate, or where the generator was the limit the median of what it got, marked as a lower bound.
+// atLeast is the estimate, or where the generator was the limit the most of what it got, as the Answer has it: a lower bound.
 func atLeast(d *store.Data, a *gate.Analysis, cell int, metric string) string {
 	text := estimate(d, a, cell, metric)
-	if inner, ok := strings.CutPrefix(text, "("); ok && whyNotCounted(d, cell) == string(store.GeneratorLimited) {
-		return ">= " + strings.TrimSuffix(inner, ")")
+	if values := uncounted(d, cell, metric); strings.HasPrefix(text, "(") && len(values) > 0 && whyNotCounted(d, cell) == string(store.GeneratorLimited) {
+		return ">= " + figure(slices.Max(values))
 	}
 	return text
 }

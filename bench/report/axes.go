@@ -282,7 +282,7 @@ func brief(words string) string {
 		if !runs {
 			return "cannot tell"
 		}
-		return "cannot tell (" + n + " more)"
+		return "cannot tell (" + strings.Replace(n, "over 1000", "1000+", 1) + " more)"
 	}
 	return strings.Replace(words, " is proven)", ")", 1)
 }
