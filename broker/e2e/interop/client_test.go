@@ -71,6 +71,13 @@ func started(t *testing.T) int64 {
 // run runs a program and gives its standard output; a failure ends the test with all it said.
 func run(t *testing.T, env []string, stdin string, argv ...string) string {
 	t.Helper()
+	out, _ := runBoth(t, env, stdin, argv...)
+	return out
+}
+
+// runBoth gives what a program wrote to its standard error too.
+func runBoth(t *testing.T, env []string, stdin string, argv ...string) (string, string) {
+	t.Helper()
 	started(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
@@ -82,7 +89,7 @@ func run(t *testing.T, env []string, stdin string, argv ...string) string {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%s: %v\n%s\n%s", strings.Join(argv[max(0, len(argv)-8):], " "), err, tail(errs.String()), tail(out.String()))
 	}
-	return out.String()
+	return out.String(), errs.String()
 }
 
 func tail(s string) string { return s[max(0, len(s)-3000):] }

@@ -54,30 +54,31 @@ func TestDumpLogSegmentsOfCompactedLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	complaints := []string{"isvalid: false", "Mismatches in", "out of order", "Found timestamp mismatch", "Exception", "corrupt", "invalid"}
-	dump := func(topic string) string {
-		out := tl.tool(t, "", "DumpLogSegments", "--deep-iteration", "--print-data-log", "--files", strings.Join(segmentFiles(t, tg.data, topic), ","))
-		for _, c := range complaints {
-			if i := strings.Index(out, c); i >= 0 {
-				t.Errorf("%s: DumpLogSegments complains: %s", topic, out[max(0, i-400):min(len(out), i+400)])
-			}
-		}
-		return out
+	dump := func(topic string, allowed ...string) string {
+		return tl.dumpSegments(t, segmentFiles(t, tg.data, topic), allowed, "--print-data-log")
 	}
 	out := dump(kept)
+	if h := holes(out); len(h) > 0 {
+		t.Errorf("a log that is not compacted has holes: %v", h)
+	}
 	wantText(t, "producer snapshots", out, `producerId: \d+ producerEpoch: \d+`)
-	if n := len(dumped(out)); n != written || strings.Contains(out, "Non-consecutive") {
+	if n := len(dumped(out)); n != written {
 		t.Errorf("%d records of a log that is not compacted were dumped, want %d", n, written)
 	}
-	records := dumped(dump(compacted)) // which has holes, as it should
-	newest := map[string]string{}
-	for off, key := range read {
-		if r, ok := records[off]; !ok || r.key != key {
-			t.Errorf("offset %d: a consumer read key %s, Kafka's tool %+v", off, key, r)
+	// It has holes, as it should. The tool takes times from records, so that it finds none in a batch that compaction has left empty
+	// for its producer's sake; Kafka's own cleaner leaves such batches and their times too.
+	out = dump(compacted, "Found timestamp mismatch")
+	for _, m := range regexp.MustCompile(`log timestamp: (\S+)`).FindAllStringSubmatch(out, -1) {
+		if m[1] != "-1" || !regexp.MustCompile(`baseOffset: \d+ .*count: 0 `).MatchString(out) {
+			t.Errorf("DumpLogSegments finds another time in the log than in its index: %s", m[0])
 		}
 	}
-	if len(records) > len(read) { // a later cleaning may have taken some that were read
-		t.Errorf("Kafka's tool finds %d records, a consumer read %d", len(records), len(read))
+	records := dumped(out)
+	newest := map[string]string{}
+	for off, r := range records { // a later cleaning may have taken some that the consumer has read
+		if key, ok := read[off]; !ok || r.key != key {
+			t.Errorf("offset %d: Kafka's tool finds %+v, a consumer read key %q", off, r, key)
+		}
 	}
 	for off := range int64(written) {
 		if r, ok := records[off]; ok {
@@ -164,6 +165,16 @@ func segmentFiles(t *testing.T, data, topic string) (files []string) {
 		}
 	}
 	return files
+}
+
+// holes is what DumpLogSegments says of offsets that do not follow each other. It says so of the first one of each segment too.
+func holes(out string) (list []string) {
+	for _, m := range regexp.MustCompile(`(-?\d+) is followed by \d+`).FindAllStringSubmatch(out, -1) {
+		if m[1] != "-1" {
+			list = append(list, m[0])
+		}
+	}
+	return list
 }
 
 type dumpedRecord struct{ key, value string }
