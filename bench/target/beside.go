@@ -51,13 +51,21 @@ func (t *Target) Touch(n int64) (touched int64, err error) {
 	return touched, err
 }
 
+// mostPerSec is more than one producer has made a broker write here.
+const mostPerSec = 1.5 * (1 << 30)
+
 // willWrite is about what the target will write in a run, with what frames and indexes add.
 func willWrite(s *workload.Spec) int64 {
-	n := int64(s.MaxBytes)
-	if span := (s.WarmUp.D() + s.Window.D()).Seconds(); s.Rate > 0 {
-		if r := int64(s.Rate * span * s.RecordSize.Mean()); n == 0 || r < n {
-			n = r
-		}
+	rate := mostPerSec
+	switch {
+	case s.Producers == 0:
+		rate = 0
+	case s.Rate > 0:
+		rate = min(rate, s.Rate*s.RecordSize.Mean())
+	}
+	n := int64(rate * (s.WarmUp.D() + s.Window.D()).Seconds())
+	if most := int64(s.MaxBytes); most > 0 {
+		n = min(n, most)
 	}
 	return n + n/8
 }

@@ -131,11 +131,11 @@ func (s *session) readBeside(r *Row, b *Block) {
 	requests := 0.0
 	switch {
 	case r.Ceiling.Sendfile:
-		c = host.SendfileCeiling(o.Out, o.cores, o.loadCores, ceilingSpan)
+		c = host.SendfileCeiling(o.Out, o.cores, o.loadCores, o.span)
 	case r.Ceiling.None():
-		c, requests = host.RequestCeiling(o.Out, o.cores, o.loadCores, plainFrame, plainWindow, ceilingSpan)
+		c, requests = host.RequestCeiling(o.Out, o.cores, o.loadCores, plainFrame, plainWindow, o.span)
 	default:
-		c, requests = host.RequestCeiling(o.Out, o.cores, o.loadCores, r.Ceiling.Frame, r.Ceiling.Window, ceilingSpan)
+		c, requests = host.RequestCeiling(o.Out, o.cores, o.loadCores, r.Ceiling.Frame, r.Ceiling.Window, o.span)
 	}
 	if c.Error != "" || !(c.PerCPU > 0) {
 		s.note("the bare loop beside " + r.Name + ": " + c.Error)

@@ -41,6 +41,7 @@ type Options struct {
 	suite            *Suite
 	other            func(o *Options, s *Suite, k Kafka, log io.Writer) func(context.Context, *arm) (*target.Target, error)
 	cores, loadCores []int
+	span             time.Duration // of a reading of the bare loop; 0 is half a second
 }
 
 // What is set aside of the budget for the rows that are measured alone, and for starting the processes.
@@ -116,6 +117,9 @@ func (s *session) prepare(ctx context.Context) error {
 		o.Budget = s.profile.Budget.D()
 	}
 	s.end = s.began.Add(o.Budget)
+	if o.span == 0 {
+		o.span = ceilingSpan
+	}
 	o.cores, o.loadCores = target.SplitCores(proc.Cores())
 	random := make([]byte, 4)
 	_, _ = rand.Read(random)

@@ -33,7 +33,7 @@ func TestSessionOfTwoBrokers(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "out")
 	var progress, table bytes.Buffer
-	o := Options{Out: dir, Profile: "full", Seed: 7, Bin: proc.Binary(t), Version: "test", Progress: &progress, suite: suite, other: standIn}
+	o := Options{Out: dir, Profile: "full", Seed: 7, Bin: proc.Binary(t), Version: "test", Progress: &progress, suite: suite, other: standIn, span: 20 * time.Millisecond}
 	d, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, progress.String())
