@@ -25,12 +25,12 @@ bench: build ## the main job: the quick suite on an embedded broker, ends with t
 	./$(BIN) bench run $(SUITE) --out $(OUT)
 
 test: ## every test that needs only Go, with assertions on; then the race detector where there is a C compiler
-	$(GO) test -tags invariants ./...
+	$(GO) test -timeout 20m -tags invariants ./...
 ifeq ($(CC_FOUND),)
 	@echo "no C compiler found: the race detector did not run"
 else
-	$(GO) test -race -short -run 'TestReadersBesideEverything' ./core/commitlog
-	$(GO) test -race -short ./core/buf ./core/clock ./core/vfs/... ./broker/internal/... ./loadgen/... ./profiles/...
+	$(GO) test -timeout 20m -race -short -run 'TestReadersBesideEverything' ./core/commitlog
+	$(GO) test -timeout 20m -race -short ./core/buf ./core/clock ./core/vfs/... ./broker/internal/... ./loadgen/... ./profiles/...
 endif
 
 lint: ## gofmt, vet, staticcheck at its pinned version, scripts/tidy
