@@ -8,6 +8,9 @@ OUT ?= run-$(shell date -u +%Y%m%d-%H%M%S)
 FUZZTIME ?= 30s
 ROUNDS ?= 50
 
+# Go ends a package's tests after 10 minutes by default; a slow host is no failure.
+LONG := -timeout 20m
+
 # The race detector needs a C compiler; without one the tests run all the same and say so.
 CC_FOUND := $(shell command -v $${CC:-cc} 2>/dev/null)
 
