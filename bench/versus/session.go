@@ -274,26 +274,15 @@ func (s *session) process(ctx context.Context, process int) error {
 	if err := s.warm(ctx); err != nil {
 		return err
 	}
-	for i, r := range s.rows {
-		if !shared(r) || s.has(r.Name, process) {
-			continue
-		}
-		if left := s.left(process); left <= 0 {
-			s.note(fmt.Sprintf("the budget was spent before row %s in process %d", r.Name, process))
-			continue
-		}
-		b, err := s.block(ctx, r, process, s.share(i, process))
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil { // one row that failed must not cost the others
-			b.Error = err.Error()
-			s.note(fmt.Sprintf("row %s in process %d: %v", r.Name, process, err))
-			s.say("row %s failed: %v", r.Name, err)
-		}
-		s.doc.Blocks = append(s.doc.Blocks, b)
-		if err := errors.Join(s.save(), s.revive(ctx, process)); err != nil {
-			return err
+	// A JVM that came to a row cold has been through all others by the end: what had not settled is measured once more.
+	for _, again := range []bool{false, true} {
+		for i, r := range s.rows {
+			if !shared(r) || s.has(r.Name, process) != again || again && !(s.profile.Again && s.unsettled(r.Name, process)) {
+				continue
+			}
+			if err := s.row(ctx, r, i, process); err != nil {
+				return err
+			}
 		}
 	}
 	s.memoryRow(process)
@@ -303,6 +292,37 @@ func (s *session) process(ctx context.Context, process int) error {
 		}
 	}
 	return s.save()
+}
+
+// row measures one row in the processes that run, while there is budget for it.
+func (s *session) row(ctx context.Context, r *Row, i, process int) error {
+	if left := s.left(process); left <= 0 {
+		s.note(fmt.Sprintf("the budget was spent before row %s in process %d", r.Name, process))
+		return nil
+	}
+	b, err := s.block(ctx, r, process, s.share(i, process))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil { // one row that failed must not cost the others
+		b.Error = err.Error()
+		s.note(fmt.Sprintf("row %s in process %d: %v", r.Name, process, err))
+		s.say("row %s failed: %v", r.Name, err)
+	}
+	s.doc.Blocks = append(s.doc.Blocks, b)
+	return errors.Join(s.save(), s.revive(ctx, process))
+}
+
+// unsettled reports whether a row was measured once in a process, without an error, and gives no ratio there.
+func (s *session) unsettled(row string, process int) bool {
+	blocks, missing := 0, false
+	for _, b := range s.doc.Blocks {
+		if b.Row == row && b.Process == process {
+			blocks++
+			missing = b.Error == "" && !slices.ContainsFunc(b.Arms, func(a string) bool { return a != s.arms[0].info.Name && b.Counts(s.arms[0].info.Name, a) })
+		}
+	}
+	return blocks == 1 && missing
 }
 
 // revive starts an arm that died anew, so that the rows behind are measured.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +40,11 @@ func TestSessionOfTwoBrokers(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, progress.String())
 	}
-	if d.State != "finished" || len(d.Blocks) != len(suite.Rows) {
+	rows := map[string]int{} // one that had not settled is measured once more
+	for _, b := range d.Blocks {
+		rows[b.Row]++
+	}
+	if d.State != "finished" || len(rows) != len(suite.Rows) || slices.Max(slices.Collect(maps.Values(rows))) > 2 {
 		t.Errorf("state %s, %d blocks of %d rows\n%s", d.State, len(d.Blocks), len(suite.Rows), progress.String())
 	}
 	for _, b := range d.Blocks {

@@ -44,6 +44,7 @@ type Profile struct {
 	SettleAtMost workload.Duration `yaml:"settle-at-most"` // of a row in one process
 	Tuned        bool              `yaml:"tuned"`          // Kafka's second setting too
 	WarmUp       workload.Duration `yaml:"warm-up"`        // of every fresh process, by a mix of rows
+	Again        bool              `yaml:"again"`          // rows that had not settled are measured once more at a process's end
 	Rows         []string          `yaml:"rows"`           // nil: all
 }
 

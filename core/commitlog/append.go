@@ -148,24 +148,35 @@ func (l *Log) note(bs []AppendBatch) {
 	}
 	l.mu.Unlock()
 	l.appendEnd = s.end
-	switch r := l.tail.Load(); {
-	case !l.env.Tail.keeps():
-	case total(bs) > maxTailAppend:
-		if r != nil {
-			l.env.Tail.cut(r, 0) // the ring has no gaps
-		}
-	default:
-		if r == nil {
-			r = &tailRing{}
-			l.tail.Store(r)
-		}
-		for i := range bs {
-			r.fresh = append(r.fresh, l.env.Tail.hold(l.env.Pool, &bs[i]))
-		}
-		l.env.Tail.add(r, r.fresh)
-		clear(r.fresh)
-		r.fresh = r.fresh[:0]
+	l.keepInTail(bs)
+}
+
+// keepInTail puts an append into the tail ring, which has no gaps: it is let go before a large append, and where nobody has
+// read for a while.
+func (l *Log) keepInTail(bs []AppendBatch) {
+	if !l.env.Tail.keeps() {
+		return
 	}
+	r, unread := l.tail.Load(), l.unread.Load()
+	if unread >= unreadAppends || total(bs) > maxTailAppend {
+		if l.ringed {
+			l.env.Tail.cut(r, 0)
+			l.ringed = false
+		}
+		return
+	}
+	l.unread.Store(unread + 1)
+	if r == nil {
+		r = &tailRing{}
+		l.tail.Store(r)
+	}
+	for i := range bs {
+		r.fresh = append(r.fresh, l.env.Tail.hold(l.env.Pool, &bs[i]))
+	}
+	l.env.Tail.add(r, r.fresh)
+	clear(r.fresh)
+	r.fresh = r.fresh[:0]
+	l.ringed = true
 }
 
 func total(bs []AppendBatch) (bytes int) {

@@ -194,6 +194,27 @@ func TestTailRingKeepsWithinItsBudget(t *testing.T) {
 	w.check(want)
 }
 
+// A ring that nobody reads is let go, and comes back with the next read.
+func TestTailRingWithoutReadersIsLetGo(t *testing.T) {
+	w := newWorld(t, Config{SegmentBytes: 1 << 20})
+	w.env.Tail = NewTailBudget(1 << 20)
+	var want []record.Batch
+	for range unreadAppends + 1 {
+		want = append(want, w.append(batchSpec{valueLen: 10}))
+	}
+	if used := w.env.Tail.Used(); used > maxSlabBytes { // the slab that is being filled
+		t.Errorf("ring holds %d bytes that nobody has read", used)
+	}
+	w.check(want)
+	want = append(want, w.append(batchSpec{valueLen: 10}))
+	var s Slice
+	if err := w.l.Read(&s, unreadAppends+1, 1<<20, unreadAppends+2, true); err != nil || len(s.Tail) != 1 {
+		t.Errorf("%d batches of the ring after a read: %v", len(s.Tail), err)
+	}
+	s.Release()
+	w.check(want)
+}
+
 // A large append is read from the file, and the ring begins anew behind it.
 func TestLargeAppendsLeaveTheTailRing(t *testing.T) {
 	w := newWorld(t, Config{SegmentBytes: 1 << 20})

@@ -71,7 +71,9 @@ type Log struct {
 		mark      *markState
 		producers bool // there are producers: Summary
 	}
-	tail atomic.Pointer[tailRing]
+	tail   atomic.Pointer[tailRing]
+	unread atomic.Int32 // appends to the ring since the last Read, about
+	ringed bool         // the ring may hold something; the append lock guards it
 
 	// work serialises flush, retention, truncation and close, and is held across their I/O.
 	work struct {

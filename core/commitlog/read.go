@@ -94,6 +94,9 @@ func (l *Log) Read(s *Slice, from kafka.Offset, maxBytes int, limit kafka.Offset
 	if err := l.ready(); err != nil {
 		return err
 	}
+	if l.unread.Load() != 0 {
+		l.unread.Store(0)
+	}
 	s.Bytes, s.Next = 0, from
 	var err error
 	for range 3 {

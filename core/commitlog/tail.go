@@ -16,6 +16,10 @@ const copyShare = 4
 // batches of 1 MiB the ring cost 6 to 17% of the broker's produce rate.
 const maxTailAppend = 256 << 10
 
+// unreadAppends is after how many appends that nobody has read since a log's ring is let go, until the next read: a ring that
+// nobody reads costs what a large append does, at every size.
+const unreadAppends = 256
+
 // Batches below a quarter of a slab are copied into one together, whichever log they belong to: a ring of small batches
 // then is buffers of one size, which go round. In buffers of their own sizes every change of what producers send left a
 // ring's worth of the former sizes in the pool.
