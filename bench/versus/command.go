@@ -73,10 +73,10 @@ Results are plain files in --out: versus.json is written after every row, report
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Out, "out", "", "folder for the results (default run-versus-<time>)")
-	f.StringVar(&o.Profile, "profile", "full", "full (three processes of each side) or quick")
+	f.StringVar(&o.Profile, "profile", "full", "full (three processes of each side), defaults (the same without Kafka's tuned set) or quick")
 	f.BoolVar(&quick, "quick", false, "the same as --profile quick: under 8 minutes, one process of each side, fewer rows")
 	f.StringSliceVar(&o.Rows, "rows", nil, "only these rows, by name")
-	f.DurationVar(&o.Budget, "budget", 0, "how long all may take (default the profile's: 60m, quick 8m)")
+	f.DurationVar(&o.Budget, "budget", 0, "how long all may take (default the profile's: 60m, defaults 50m, quick 8m)")
 	f.Uint64Var(&o.Seed, "seed", 7, "base of every random number")
 	f.BoolVar(&o.Resume, "resume", false, "go on with the session in --out, row by row")
 	f.BoolVar(&reportOnly, "report", false, "measure nothing: print the table of --out and write its report again")

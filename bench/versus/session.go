@@ -160,7 +160,7 @@ func (s *session) document(left []string) error {
 			MinPairs: s.profile.Pairs, Processes: s.profile.Processes, LeftOut: left, Missing: s.suite.Missing,
 		}
 	}
-	s.doc.State = "running"
+	s.doc.State, s.doc.LeftOut = "running", left
 	s.doc.Host = host.Read(o.Out)
 	s.doc.Rows = nil
 	for _, r := range s.rows {
