@@ -81,6 +81,9 @@ func Analyse(d *Document) []Result {
 		blocks := d.blocksOf(row.Name)
 		r.Blocks = len(blocks)
 		for _, b := range blocks {
+			if b.Beside != nil { // one that was measured beside the others, not alone
+				b.judge()
+			}
 			r.add(b)
 		}
 		for _, g := range row.Goals {

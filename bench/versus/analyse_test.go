@@ -156,6 +156,9 @@ func TestShareOfTheCeilingBesideIt(t *testing.T) {
 	d.Rows[0].Ceiling = "a loop"
 	for _, b := range d.Blocks {
 		b.Beside = &Beside{PerCPU: []float64{900, 1100, 900}}
+		for _, w := range b.Windows {
+			w.Series = []float64{1, 1, 1}
+		}
 	}
 	r := Analyse(d)[0]
 	if l := r.Lines[0]; math.Abs(l.Share.Value-0.804) > 0.001 || l.Verdict != Met || !r.CeilingMoved {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tidemark/tidemark/bench/host"
-	"github.com/tidemark/tidemark/bench/store"
 	"github.com/tidemark/tidemark/loadgen/workload"
 )
 
@@ -50,7 +49,7 @@ func (s *session) block(ctx context.Context, r *Row, process int, atMost time.Du
 	for ; ; pairs++ {
 		from := time.Now()
 		s.readBeside(r, b)
-		if pairs >= s.profile.fewestPairs(spec) && (s.settled(b, arms, spec, pairs) || time.Since(began)+last > atMost) {
+		if pairs >= s.profile.fewestPairs(spec) && (b.judge() || time.Since(began)+last > atMost) {
 			break
 		}
 		for _, i := range Order(pairs, len(arms)) {
@@ -65,9 +64,9 @@ func (s *session) block(ctx context.Context, r *Row, process int, atMost time.Du
 		}
 		last = time.Since(from)
 	}
-	s.settled(b, arms, spec, pairs)
+	b.judge()
 	s.idleUntil(b, arms)
-	if process == s.profile.Processes {
+	if process == 1 { // a session that is cut short has them too
 		if err := s.profiled(ctx, b, job{row: r, spec: spec, process: process, pair: pairs, topic: topics[s.arms[0].info.Name]}); err != nil {
 			return b, err
 		}
@@ -100,28 +99,6 @@ func (s *session) armsFor(r *Row, process int) []*arm {
 		}
 	}
 	return s.arms[:2]
-}
-
-// settled judges each arm by its last windows and reports whether all have come to rest.
-func (s *session) settled(b *Block, arms []*arm, spec *workload.Spec, pairs int) bool {
-	runs := (settleWindows + split(spec) - 1) / split(spec)
-	all := true
-	for _, a := range arms {
-		name := a.info.Name
-		windows := b.windowsOf(name)
-		_, why := Settled(rest(windows), steadiness(b.Beside.PerCPU))
-		for _, w := range windows[max(0, len(windows)-runs):] {
-			if w.Compilers >= compilerShare {
-				why = percent("its compiler threads used ", w.Compilers) + " of a core"
-			}
-			if st := store.RunStatus(w.Status); st == store.Invalid || st == store.Broken {
-				why = "a window was " + w.Status
-			}
-		}
-		b.Settled[name], b.From[name] = why, max(0, pairs-max(runs, 2))
-		all = all && why == ""
-	}
-	return all
 }
 
 // readBeside measures the bare loop of a row once more; a row without a ceiling gets one of plain requests.

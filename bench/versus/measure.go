@@ -48,11 +48,14 @@ func alone(name string) measure {
 	return measure{unit: name[strings.LastIndexByte(name, ' ')+1:], direction: stats.LowerIsBetter, of: func(w *Window) float64 { return w.Alone[name] }}
 }
 
+// perCPU is the work for each CPU-second of the broker. What the compiler threads of a JVM used is not counted: the other side
+// gets the benefit of the doubt, for some day they have nothing left to do.
 func perCPU(work float64, w *Window) float64 {
-	if w.CPUSeconds <= 0 || work <= 0 {
+	cpu := w.CPUSeconds - w.Compilers*w.Seconds
+	if cpu <= 0 || work <= 0 {
 		return math.NaN()
 	}
-	return work / w.CPUSeconds
+	return work / cpu
 }
 
 // figure is the measure of a window that may be counted, or why it may not.

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/tidemark/tidemark/bench/store"
 )
 
 // The rule of METHOD 5. "Two windows agree within 15%" would have called a JVM settled at two thirds of what it reached
@@ -15,7 +17,7 @@ const (
 	settleWindows  = 5
 	settleRange    = 0.05 // (largest - smallest) / mean
 	settleTrend    = 0.01 // slope of the line through them, for each window, of the mean
-	compilerShare  = 0.01 // of a core, for the compiler threads of a JVM
+	compilerShare  = 0.01 // of a core, for the compiler threads of a JVM, or what the bare loop varies by
 	minProcesses   = 3    // fresh processes of each side before a ratio is a proof
 	ceilingsApart  = 0.15
 	minExcursions  = 10 // below, a percentile is shown with its weakness
@@ -105,6 +107,38 @@ func Settled(series []float64, beside Steadiness) (ok bool, why string) {
 		return false, percent("trend ", s) + " a window" + percent(", of ", trend)
 	}
 	return true, ""
+}
+
+// judge says of each arm whether it had come to rest by its last five windows of equal work (Settled), and from which pair
+// on it had (From), and reports whether all have. It looks at nothing but the block.
+func (b *Block) judge() bool {
+	host := Steadiness{}
+	if b.Beside != nil {
+		host = steadiness(b.Beside.PerCPU)
+	}
+	all := true
+	for _, arm := range b.Arms {
+		windows := b.windowsOf(arm)
+		parts := 1 // windows of equal work in a run
+		for _, w := range windows {
+			parts = max(parts, len(w.Series))
+		}
+		runs := (settleWindows + parts - 1) / parts
+		_, why := Settled(rest(windows), host)
+		last, compilers := windows[max(0, len(windows)-runs):], 0.0
+		for _, w := range last {
+			compilers += w.Compilers / float64(len(last))
+			if st := store.RunStatus(w.Status); st == store.Invalid || st == store.Broken {
+				why = "a window was " + w.Status
+			}
+		}
+		if compilers >= max(compilerShare, host.SD) {
+			why = percent("its compiler threads used ", compilers) + " of a core"
+		}
+		b.Settled[arm], b.From[arm] = why, max(0, len(windows)-max(runs, 2))
+		all = all && why == ""
+	}
+	return all
 }
 
 // slope is that of the least-squares line through values at 0, 1, 2, ...

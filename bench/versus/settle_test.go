@@ -82,6 +82,30 @@ func TestASideMayVaryAsTheBareLoopDoes(t *testing.T) {
 	}
 }
 
+// TestCompilersThatWorkUnsettleASide: by their mean over the last five windows, against 1% of a core or what the host varies by.
+func TestCompilersThatWorkUnsettleASide(t *testing.T) {
+	for _, c := range []struct {
+		compilers []float64
+		loop      []float64
+		want      string
+	}{
+		{[]float64{0, 0, 0.02, 0, 0}, []float64{100, 100, 100, 100, 100, 100}, ""},
+		{[]float64{0.01, 0.01, 0.01, 0.01, 0.01}, []float64{100, 100, 100, 100, 100, 100}, "its compiler threads used 1.0% of a core"},
+		{[]float64{0.03, 0.03, 0.03, 0.03, 0.03}, []float64{95, 105, 95, 105, 95, 105}, ""},
+		{[]float64{0.06, 0.06, 0.06, 0.06, 0.06}, []float64{95, 105, 95, 105, 95, 105}, "its compiler threads used 6.0% of a core"},
+	} {
+		b := &Block{Arms: []string{"kafka"}, Settled: map[string]string{}, From: map[string]int{}, Beside: &Beside{PerCPU: c.loop}}
+		for i, share := range c.compilers {
+			w := cost("kafka", i, 100)
+			w.Compilers, w.Series = share, []float64{100}
+			b.Windows = append(b.Windows, w)
+		}
+		if settled := b.judge(); b.Settled["kafka"] != c.want || settled != (c.want == "") || b.From["kafka"] != 0 {
+			t.Errorf("%v: %q from %d, want %q", c.compilers, b.Settled["kafka"], b.From["kafka"], c.want)
+		}
+	}
+}
+
 func TestBlocksAlternate(t *testing.T) {
 	for block, want := range [][]int{{0, 1}, {1, 0}, {0, 1}, {1, 0}} {
 		if got := Order(block, 2); !slices.Equal(got, want) {
