@@ -81,9 +81,6 @@ func Analyse(d *Document) []Result {
 		blocks := d.blocksOf(row.Name)
 		r.Blocks = len(blocks)
 		for _, b := range blocks {
-			if b.Beside != nil { // one that was measured beside the others, not alone
-				b.judge()
-			}
 			r.add(b)
 		}
 		for _, g := range row.Goals {
@@ -109,8 +106,9 @@ func (r *Result) add(b *Block) {
 	if b.Profile != "" {
 		r.Profile = b.Profile
 	}
-	if c := b.Beside; c != nil && len(c.PerCPU) > 0 && slices.Min(c.PerCPU) < (1-ceilingsApart)*slices.Max(c.PerCPU) {
-		r.CeilingMoved = true
+	if c := b.Beside; c != nil {
+		taken := slices.DeleteFunc(slices.Clone(c.PerCPU), func(v float64) bool { return v <= 0 })
+		r.CeilingMoved = r.CeilingMoved || len(taken) > 0 && slices.Min(taken) < (1-ceilingsApart)*slices.Max(taken)
 	}
 	for _, w := range b.Windows {
 		r.Windows++

@@ -156,9 +156,6 @@ func TestShareOfTheCeilingBesideIt(t *testing.T) {
 	d.Rows[0].Ceiling = "a loop"
 	for _, b := range d.Blocks {
 		b.Beside = &Beside{PerCPU: []float64{900, 1100, 900}}
-		for _, w := range b.Windows {
-			w.Series = []float64{1, 1, 1}
-		}
 	}
 	r := Analyse(d)[0]
 	if l := r.Lines[0]; math.Abs(l.Share.Value-0.804) > 0.001 || l.Verdict != Met || !r.CeilingMoved {
@@ -213,5 +210,20 @@ func TestReportEscapesAndNamesWhatIsMissing(t *testing.T) {
 	}
 	if !strings.Contains(html, "<svg") {
 		t.Error("no picture of the pairs")
+	}
+}
+
+// TestAReadingThatCouldNotBeTakenKeepsItsPlace: the share of a pair is of the readings beside it, or there is none.
+func TestAReadingThatCouldNotBeTakenKeepsItsPlace(t *testing.T) {
+	p := repeat([2]float64{800, 100}, 4)
+	d := document(Goal{Measure: "MB per CPU-s", Ratio: 2, OfCeiling: 0.7}, [][][2]float64{p})
+	d.Rows[0].Ceiling = "a loop"
+	d.Blocks[0].Beside = &Beside{PerCPU: []float64{1000, 0, 1000, 1000, 1000}}
+	r := Analyse(d)[0]
+	if l := r.Lines[0]; math.Abs(l.Share.Value-0.804) > 0.001 || r.CeilingMoved {
+		t.Errorf("share %v, moved %v", l.Share.Value, r.CeilingMoved)
+	}
+	if s := steadiness(d.Blocks[0].Beside.PerCPU); s.N != 4 || s.SD != 0 {
+		t.Errorf("%+v", s)
 	}
 }

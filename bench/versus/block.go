@@ -64,7 +64,6 @@ func (s *session) block(ctx context.Context, r *Row, process int, atMost time.Du
 		}
 		last = time.Since(from)
 	}
-	b.judge()
 	s.idleUntil(b, arms)
 	if process == 1 { // a session that is cut short has them too
 		if err := s.profiled(ctx, b, job{row: r, spec: spec, process: process, pair: pairs, topic: topics[s.arms[0].info.Name]}); err != nil {
@@ -116,11 +115,11 @@ func (s *session) readBeside(r *Row, b *Block) {
 	}
 	if c.Error != "" || !(c.PerCPU > 0) {
 		s.note("the bare loop beside " + r.Name + ": " + c.Error)
-		return
+		c.PerCPU, requests = 0, 0
 	}
 	b.Beside.Name = c.Name
-	b.Beside.PerCPU = append(b.Beside.PerCPU, c.PerCPU)
-	if requests > 0 {
+	b.Beside.PerCPU = append(b.Beside.PerCPU, c.PerCPU) // one for each pair, whatever came of it
+	if !r.Ceiling.Sendfile {
 		b.Beside.Requests = append(b.Beside.Requests, requests)
 	}
 }

@@ -94,14 +94,14 @@ func (b *Block) Counts(arms ...string) bool {
 // that stands for the broker. It is a row's ceiling where the row has one; for every row it says how steady the host was.
 type Beside struct {
 	Name     string    `json:"name"`
-	Unit     string    `json:"unit"` // of PerCPU: MB/CPU-s
-	PerCPU   []float64 `json:"perCpu"`
+	Unit     string    `json:"unit"`               // of PerCPU: MB/CPU-s
+	PerCPU   []float64 `json:"perCpu"`             // 0: could not be taken
 	Requests []float64 `json:"requests,omitempty"` // per CPU-second
 }
 
-// around is the mean of the readings on both sides of a pair; 0: none.
+// around is the mean of the readings on both sides of a pair; 0: one of them is missing.
 func around(readings []float64, pair int) float64 {
-	if pair < 0 || pair+1 >= len(readings) {
+	if pair < 0 || pair+1 >= len(readings) || readings[pair] <= 0 || readings[pair+1] <= 0 {
 		return 0
 	}
 	return (readings[pair] + readings[pair+1]) / 2
@@ -186,6 +186,11 @@ func Read(dir string) (*Document, error) {
 	}
 	if d.Schema < 1 || d.Schema > Schema {
 		return nil, fmt.Errorf("%s has schema %d, this build reads up to %d", name, d.Schema, Schema)
+	}
+	for _, b := range d.Blocks {
+		if b.Beside != nil { // measured beside the others, not alone: by the rule of this build
+			b.judge()
+		}
 	}
 	return d, nil
 }

@@ -385,8 +385,8 @@ func (s *session) warm(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if w := workload.Duration(warmWindow); spec.Question == workload.Capacity && spec.Window > w/4 {
-				spec.Window = w // a compiler needs more of the same than a figure does
+			if spec.Question == workload.Capacity { // a compiler needs more of the same than a figure does
+				spec.Window = max(spec.Window, workload.Duration(warmWindow))
 			}
 			ran = true
 			for _, i := range Order(pair, len(s.arms)) {

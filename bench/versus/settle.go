@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/tidemark/tidemark/bench/store"
@@ -20,8 +21,7 @@ const (
 	compilerShare  = 0.01 // of a core, for the compiler threads of a JVM, or what the bare loop varies by
 	minProcesses   = 3    // fresh processes of each side before a ratio is a proof
 	ceilingsApart  = 0.15
-	minExcursions  = 10 // below, a percentile is shown with its weakness
-	minPairsForCI  = 2
+	minExcursions  = 10   // below, a percentile is shown with its weakness
 	minReadings    = 5    // of the bare loop before its variation is known
 	wildHost       = 0.12 // relative standard deviation of the bare loop above which nothing is settled
 	betterHalfOver = 2
@@ -33,33 +33,29 @@ type Steadiness struct {
 	N  int     // readings
 }
 
-// steadiness of readings; the zero value for fewer than two.
+// steadiness of the readings that could be taken; the zero value for fewer than two.
 func steadiness(readings []float64) Steadiness {
-	n := len(readings)
-	if n < 2 {
+	var taken []float64
+	for _, v := range readings {
+		if v > 0 {
+			taken = append(taken, v)
+		}
+	}
+	if len(taken) < 2 {
 		return Steadiness{}
 	}
-	mean, sum := 0.0, 0.0
-	for _, v := range readings {
-		mean += v / float64(n)
-	}
-	for _, v := range readings {
-		sum += (v - mean) * (v - mean)
-	}
-	if !(mean > 0) {
-		return Steadiness{}
-	}
-	return Steadiness{SD: math.Sqrt(sum/float64(n-1)) / mean, N: n}
+	mean, sd := stat.MeanStdDev(taken, nil)
+	return Steadiness{SD: sd / mean, N: len(taken)}
 }
 
 // studentizedRange is the upper 5% point of the range of five readings over the standard deviation of others with df
-// degrees of freedom (Tukey's q for five groups); the last holds for all above.
+// degrees of freedom (Tukey's q for five groups). Each holds up to the next, for it is the wider of the two.
 //
 //tidy:table
 var studentizedRange = []struct {
 	df int
 	q  float64
-}{{4, 6.29}, {5, 5.67}, {6, 5.30}, {7, 5.06}, {8, 4.89}, {9, 4.76}, {10, 4.65}, {12, 4.51}, {15, 4.37}, {20, 4.23}, {30, 4.10}, {60, 3.98}, {math.MaxInt, 3.86}}
+}{{4, 6.29}, {5, 5.67}, {6, 5.30}, {7, 5.06}, {8, 4.89}, {9, 4.76}, {10, 4.65}, {12, 4.51}, {15, 4.37}, {20, 4.23}, {30, 4.10}, {60, 3.98}}
 
 // allowed are the range and the trend that five windows may show by chance where the host is as steady as s says, METHOD's
 // own at least.
@@ -69,8 +65,8 @@ func (s Steadiness) allowed() (most, trend float64) {
 		return most, trend
 	}
 	q := 0.0
-	for _, row := range studentizedRange { // the row at or below df is the wider one
-		if q == 0 || row.df <= s.N-1 {
+	for _, row := range studentizedRange {
+		if row.df <= s.N-1 {
 			q = row.q
 		}
 	}
@@ -116,6 +112,7 @@ func (b *Block) judge() bool {
 	if b.Beside != nil {
 		host = steadiness(b.Beside.PerCPU)
 	}
+	b.Settled, b.From = map[string]string{}, map[string]int{}
 	all := true
 	for _, arm := range b.Arms {
 		windows := b.windowsOf(arm)
