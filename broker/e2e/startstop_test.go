@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -230,6 +231,31 @@ func TestAdmin(t *testing.T) {
 	for _, profile := range []string{"heap", "goroutine", "mutex", "block", "profile?seconds=1"} {
 		if get("/debug/pprof/"+profile) == "" {
 			t.Errorf("no %s profile", profile)
+		}
+	}
+}
+
+// TestEveryThreadOfABrokerWakesLate: Go's monitor thread, which is made before the program's own code runs, has the coarse timer
+// slack too; and the program that was put in its own place for that is the same process with the same arguments.
+func TestEveryThreadOfABrokerWakesLate(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "a folder with spaces")
+	b := start(t, proc.Options{NoAdmin: true, Data: data})
+	dial(t, b.Addr).alive()
+	if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", b.PID)); err != nil || !bytes.Contains(args, []byte("\x00"+data+"\x00")) {
+		t.Errorf("process %d has the arguments %q (%v)", b.PID, args, err)
+	}
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", b.PID))
+	if err != nil || len(threads) < 2 {
+		t.Fatalf("%d threads, %v", len(threads), err)
+	}
+	for _, thread := range threads {
+		slack, err := os.ReadFile("/proc/" + thread.Name() + "/timerslack_ns")
+		switch {
+		case errors.Is(err, os.ErrPermission):
+			t.Skip("reading another process's timer slack needs CAP_SYS_NICE")
+		case errors.Is(err, os.ErrNotExist): // it has ended
+		case err != nil || strings.TrimSpace(string(slack)) != "1000000":
+			t.Errorf("thread %s of %d has a timer slack of %q ns (%v)", thread.Name(), b.PID, slack, err)
 		}
 	}
 }
