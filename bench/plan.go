@@ -57,6 +57,9 @@ func printPlan(w io.Writer, suite *suites.Suite, p *store.Plan) error {
 		if c.Against > 0 {
 			against = p.Cells[c.Against-1].Name
 		}
+		if c.Outside {
+			against = "outside the design: the model must foretell it"
+		}
 		runs := fmt.Sprint(c.Repeats)
 		if c.Searched {
 			runs = "at most " + runs
@@ -153,6 +156,10 @@ const (
 
 // printVisible says what the comparisons will be able to see.
 func printVisible(w io.Writer, p *store.Plan) {
+	if p.Design == store.Effects {
+		printModel(w, p)
+		return
+	}
 	df, baseline, axis := 0, 0, 0
 	for _, c := range p.Cells {
 		if c.Kind == store.Latency {

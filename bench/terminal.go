@@ -25,6 +25,7 @@ func printSummary(w io.Writer, d *store.Data, a *gate.Analysis) {
 	printNoise(w, d, a)
 	printAxes(w, d, a)
 	printCliffs(w, d, a)
+	printEffects(w, d, a)
 	printLadder(w, d, a)
 	printCapacity(w, d, a)
 	for _, n := range d.Status.Notes {

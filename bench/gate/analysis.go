@@ -75,6 +75,8 @@ type Analysis struct {
 	Counts      Counts
 	// Bracket is the capacity under the suite's objective, from the ladder's runs; Bracket.Why where there is none.
 	Bracket stats.Bracket
+	// Models are what an effects design says, one for each metric of latency cells; nil for another design.
+	Models []*Model
 	// ChanceFindings is how many of the exploratory comparisons would stand out at 95% by chance alone.
 	ChanceFindings float64
 }
@@ -95,6 +97,7 @@ func Analyse(d *store.Data) *Analysis {
 	a.ChanceFindings = settle(a.Comparisons)
 	a.Counts = count(d)
 	a.Bracket = bracket(d)
+	a.Models = models(d)
 	return a
 }
 

@@ -4,7 +4,8 @@
 //	baseline, ladder, probes, capacity ---------+--> cells --seed--> order of runs --> store.Plan
 //
 // Designs: full (every combination), pairwise (every pair of values of two axes at least once; finds cliffs, supports
-// no effects: METHOD 6), one-factor (the baseline with one setting changed). The probes run first, for rates follow
+// no effects: METHOD 6), one-factor (the baseline with one setting changed), effects (the combinations that tell the terms
+// of a model apart best, the baseline as their centre, and five more that the model must foretell). The probes run first, for rates follow
 // from what they find; the baseline's repeats are spread evenly over the rest; everything else is shuffled by the
 // seed, each cell's repeats in different parts of the run. The package runs nothing, reads no clock and is pure.
 package matrix

@@ -82,6 +82,24 @@ func (b *builder) cells() {
 			Repeats: repeats, LoadShare: share, Searched: s.Ladder.Search}, nil)
 	}
 	b.plan.Design = s.Matrix.Design
+	if s.Matrix.Design == store.Effects {
+		b.effects()
+	} else {
+		b.combinations(baseline)
+	}
+	if s.Profiles.Plain > 0 {
+		b.add(store.Cell{Name: "profile=off", Role: store.Axis, Kind: store.Latency, Repeats: s.Profiles.Plain, Rate: s.Rate, Against: baseline,
+			Settings: []store.Setting{{Axis: "profile", Value: "off"}}}, nil)
+	}
+	for _, c := range s.Capacity.Cells {
+		b.add(store.Cell{Name: "capacity " + nameOf(c), Role: store.Ceiling, Kind: store.Capacity, Repeats: s.Capacity.Repeats,
+			Against: probe, WindowMS: s.Capacity.Window.Milliseconds(), MaxBytes: s.Capacity.MaxBytes}, c)
+	}
+}
+
+// combinations adds the cells of a design that compares each with the baseline, or with nothing.
+func (b *builder) combinations(baseline int) {
+	s := b.suite
 	against := baseline
 	if s.Matrix.Design == store.Pairwise {
 		against = 0
@@ -92,14 +110,6 @@ func (b *builder) cells() {
 			Against: against}, c)
 	}
 	b.checkExclusions(combinations)
-	if s.Profiles.Plain > 0 {
-		b.add(store.Cell{Name: "profile=off", Role: store.Axis, Kind: store.Latency, Repeats: s.Profiles.Plain, Rate: s.Rate, Against: baseline,
-			Settings: []store.Setting{{Axis: "profile", Value: "off"}}}, nil)
-	}
-	for _, c := range s.Capacity.Cells {
-		b.add(store.Cell{Name: "capacity " + nameOf(c), Role: store.Ceiling, Kind: store.Capacity, Repeats: s.Capacity.Repeats,
-			Against: probe, WindowMS: s.Capacity.Window.Milliseconds(), MaxBytes: s.Capacity.MaxBytes}, c)
-	}
 }
 
 // checkExclusions refuses exclusions that leave nothing, and one that takes nothing away: it is mistyped, and what it was to

@@ -43,7 +43,7 @@ func (s *sentence) text() string {
 // answer is the two to five sentences that open the report.
 func (p *page) answer() []*sentence {
 	var out []*sentence
-	for _, one := range []func() *sentence{p.damage, p.uncounted, p.carried, p.latencyAtRate, p.changed, p.untold} {
+	for _, one := range []func() *sentence{p.damage, p.uncounted, p.carried, p.latencyAtRate, p.modelled, p.changed, p.untold} {
 		if s := one(); s != nil {
 			out = append(out, s)
 		}
@@ -57,9 +57,10 @@ func (p *page) answer() []*sentence {
 		return []*sentence{s.say("."), p.standing()}
 	case 1:
 		out = append(out, p.standing())
-	case 6: // five are the most: what changed and what could not be told belong together
+	}
+	for len(out) > 5 { // five are the most: what changed and what could not be told belong together
 		out[4].spans = append(append(out[4].spans, span{text: " "}), out[5].spans...)
-		out = out[:5]
+		out = slices.Delete(out, 5, 6)
 	}
 	return out
 }

@@ -321,8 +321,12 @@ func (p *page) axes(b *strings.Builder) {
 		b.WriteString("</div>\n")
 	}
 	p.interactions(b)
-	if p.d.Plan.Design == store.Pairwise {
+	switch p.d.Plan.Design {
+	case store.Pairwise:
 		p.cliffs(b)
+		return
+	case store.Effects:
+		p.effects(b)
 		return
 	}
 	if drawn == 0 {

@@ -68,7 +68,7 @@ func (p *page) markdown() string {
 		short(p.target, 120), short(p.host, 200), orUnknown(short(p.baselineMeant(), 160)), count(len(p.d.Plan.Cells), "cell"), len(p.d.Runs), p.d.Planned(), p.hash)))
 	tail := p.mdTail()
 	room := markdownBytes - b.Len() - len(tail)
-	for _, part := range []string{p.mdTroubles(), p.mdComparisons(store.Latency), p.mdComparisons(store.Capacity), p.mdLoad(), p.mdNoise()} {
+	for _, part := range []string{p.mdTroubles(), p.mdEffects(), p.mdComparisons(store.Latency), p.mdComparisons(store.Capacity), p.mdLoad(), p.mdNoise()} {
 		if len(part) > room {
 			part = cutRows(part, room)
 		}

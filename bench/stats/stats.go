@@ -87,6 +87,11 @@ func (n Noise) SmallestVisible(nCandidate, nBaseline int) float64 {
 	return math.Exp((n.T() + tQuantile(0.80, n.DF)) * standardError)
 }
 
+// SmallestEffect is SmallestVisible for an effect whose standard error is scale times that of one run.
+func (n Noise) SmallestEffect(scale float64) float64 {
+	return math.Exp((n.T() + tQuantile(0.80, n.DF)) * n.Sigma * scale)
+}
+
 // Estimate is a cell's value over its repeats: the geometric mean with its 95% interval from pooled noise.
 type Estimate struct {
 	Value float64 `json:"value"`

@@ -22,6 +22,7 @@
 package store
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -68,7 +69,8 @@ type Plan struct {
 	RateCap   float64   `json:"rateCap"`          // the fixed rate is lowered to this share of the capacity found; 0: never
 	Seconds   float64   `json:"seconds"`          // planned length, everything included
 	MaxBytes  int64     `json:"maxBytes"`         // planned upper bound of bytes written by producers, all runs together
-	Design    string    `json:"design,omitempty"` // of the matrix: "one-factor", "full", Pairwise
+	Design    string    `json:"design,omitempty"` // of the matrix: "one-factor", "full", Pairwise, Effects
+	Model     []Term    `json:"model,omitempty"`  // of an effects design: what its cells tell beside the centre, in this order
 	Cells     []Cell    `json:"cells"`            // Cells[i].Number == i+1
 	Runs      []RunPlan `json:"runs"`             // in the order in which they run
 	// Search lists the runs that a search for the capacity under the objective may make, after Runs: which of them it does
@@ -84,6 +86,42 @@ type Plan struct {
 
 // Pairwise is the design whose combinations are compared with nothing: it finds cliffs and supports no effects.
 const Pairwise = "pairwise"
+
+// Effects is the design whose cells are fitted by a model: its terms are compared with nothing changed, its cells are not.
+const Effects = "effects"
+
+// Term is one effect of an effects design's model: settings that a cell has all of, against none of them.
+type Term struct {
+	Name     string    `json:"name"` // "linger=5ms", "acks=1 × linger=5ms": beyond what both make alone
+	Settings []Setting `json:"settings"`
+	// StandardError of the term, for runs whose own is 1: what the design can see of it.
+	StandardError float64 `json:"standardError"`
+	// Alias names the interaction of two axes, outside the model, that would pass most of itself off as this term:
+	// AliasShare of it. "" where none does.
+	Alias      string  `json:"alias,omitempty"`
+	AliasShare float64 `json:"aliasShare,omitempty"`
+}
+
+// Modelled reports whether the cell is of an effects design: its centre, one of its combinations, or one outside it.
+func (c *Cell) Modelled() bool { return c.Role == Baseline || c.Role == Axis && c.Against == 0 }
+
+// Row is a cell as its plan's model sees it: 1 for the centre, then 1 for each term whose settings it has.
+func (p *Plan) Row(c *Cell) []float64 { return RowOf(p.Model, c.Settings) }
+
+// RowOf is Row for settings of no cell.
+func RowOf(model []Term, settings []Setting) []float64 {
+	row := make([]float64, 1+len(model))
+	row[0] = 1
+	for i, t := range model {
+		row[1+i] = 1
+		for _, s := range t.Settings {
+			if !slices.Contains(settings, s) {
+				row[1+i] = 0
+			}
+		}
+	}
+	return row
+}
 
 // Versions names the build that ran the bench.
 type Versions struct {
@@ -120,6 +158,7 @@ type Cell struct {
 	Against   int       `json:"against"`            // number of the cell that this one is compared with, 0 for none
 	Repeats   int       `json:"repeats"`            // planned
 	LoadShare float64   `json:"loadShare"`          // Ladder: share of the capacity found; else 0
+	Outside   bool      `json:"outside,omitempty"`  // of an effects design: its model must foretell the cell, which it was not fitted to
 	Searched  bool      `json:"searched,omitempty"` // Ladder: a search decides whether and how often it runs; Repeats bounds it
 	Rate      float64   `json:"rate"`               // records/s as planned; 0 for capacity cells and, before the probes, Ladder
 	WarmupMS  int64     `json:"warmupMs"`

@@ -103,10 +103,14 @@ func (r *reader) matrix(n ast.Node, m *Matrix) {
 	r.mapping(n, "matrix", []field{
 		{"design", func(n ast.Node) {
 			m.Design = r.scalar(n, "design")
-			if known := []string{"one-factor", "full", "pairwise"}; !slices.Contains(known, m.Design) && r.err == nil {
+			if known := designs(); !slices.Contains(known, m.Design) && r.err == nil {
 				r.fail(n, "design must be %s, not %q", strings.Join(known, ", "), m.Design)
 			}
 		}},
+		{"model", func(n ast.Node) {
+			r.sequence(n, "model", func(n ast.Node) { m.Model = append(m.Model, strings.Split(r.scalar(n, "a term of the model"), "*")) })
+		}},
+		{"points", integer(r, "points", 1, 1000, &m.Points)},
 		{"repeats", integer(r, "repeats", 1, 10000, &m.Repeats)},
 		{"axes", func(n ast.Node) {
 			r.pairs(n, "axes", func(key string, k, v ast.Node) {
@@ -144,6 +148,13 @@ func combinations(m *Matrix) (n int) {
 		n = 1
 		for _, a := range m.Axes {
 			if n *= len(a.Values); n > mostCombinations {
+				break
+			}
+		}
+	case "effects":
+		n = 1
+		for _, a := range m.Axes { // the baseline's value is one of each
+			if n *= 1 + len(a.Values); n > mostCombinations {
 				break
 			}
 		}
@@ -198,6 +209,7 @@ func (r *reader) check(n ast.Node, s *Suite) {
 		r.fail(n, "the matrix is too large: its axes make over %d combinations or pairs; fewer axes or values, or design one-factor", mostCombinations)
 	case s.Matrix.Design == "pairwise" && len(s.Primary) > 0:
 		r.fail(n, "primary: a pairwise design finds cliffs and compares nothing; leave primary out, or use design one-factor")
+	case r.model(n, s):
 	case s.RateCap > 0 && s.Probes.Repeats == 0:
 		r.fail(n, "rate-cap is a share of the capacity found: set probes: {repeats: 2}")
 	case s.Window == 0 && s.Seconds == 0:

@@ -22,7 +22,10 @@
 //	ladder: {repeats: 2, shares: [25%, 50%, 75%, 90%]}   # or search: true instead of repeats: the rates are the rungs of a
 //	                            # search for the highest that meets slo; one run a rung, then fresh ones around the break
 //	matrix:
-//	  design: one-factor        # or full; or pairwise: it finds combinations that fail or sit far off, and compares nothing
+//	  design: one-factor        # or full; or pairwise: it finds combinations that fail or sit far off, and compares nothing;
+//	                            # or effects: combinations that tell the terms of a model apart best (D-optimal)
+//	  model: [acks, linger, acks*linger]  # of effects: axes, and pairs of them beyond what both make alone
+//	  points: 20                # of effects: combinations; left out: as many as 20 residual degrees of freedom take
 //	  repeats: 2
 //	  axes: {acks: [1], linger: [5ms], ...}
 //	  exclude: [{acks: 0, idempotence: true}]
@@ -105,7 +108,9 @@ type Axis struct {
 
 // Matrix is the cells that change settings at the fixed rate.
 type Matrix struct {
-	Design  string // "one-factor", "full", "pairwise"
+	Design  string     // "one-factor", "full", "pairwise", "effects"
+	Model   [][]string // of effects: terms of one axis or two
+	Points  int        // of effects: combinations beside the centre; 0 for as many as are needed
 	Repeats int
 	Axes    []Axis
 	Exclude [][]Setting

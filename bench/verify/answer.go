@@ -20,7 +20,7 @@ func (s *sums) answer(b *bench, early bool) []string {
 		}
 	}
 	var out []string
-	for _, text := range []string{w.damage(), w.uncounted(), w.carried(), w.latency(), w.changed(), w.untold()} {
+	for _, text := range []string{w.damage(), w.uncounted(), w.carried(), w.latency(), w.modelled(), w.changed(), w.untold()} {
 		if text != "" {
 			out = append(out, text)
 		}
@@ -34,8 +34,9 @@ func (s *sums) answer(b *bench, early bool) []string {
 		return []string{text + ".", w.standing()}
 	case 1:
 		return append(out, w.standing())
-	case 6:
-		return append(out[:4], out[4]+" "+out[5])
+	}
+	if len(out) > 5 {
+		return append(out[:4], strings.Join(out[4:], " "))
 	}
 	return out
 }

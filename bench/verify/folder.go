@@ -39,6 +39,7 @@ type plan struct {
 	Allowance float64  `json:"allowance"`
 	Objective float64  `json:"sloP99Ms"`
 	Design    string   `json:"design"`
+	Model     []term   `json:"model"`
 }
 
 type cell struct {
@@ -50,9 +51,23 @@ type cell struct {
 	Repeats int     `json:"repeats"`
 	Rate    float64 `json:"rate"`
 	// Searched: a search decided how often it ran.
-	Searched bool  `json:"searched"`
-	Asked    asked `json:"asked"`
+	Searched bool `json:"searched"`
+	// Outside: the model of an effects design is not fitted to it.
+	Outside  bool      `json:"outside"`
+	Settings []setting `json:"settings"`
+	Asked    asked     `json:"asked"`
 }
+
+// term is an effect of a model: settings that a cell has all of.
+type term struct {
+	Name     string    `json:"name"`
+	Settings []setting `json:"settings"`
+	Error    float64   `json:"standardError"`
+	Alias    string    `json:"alias"`
+	Share    float64   `json:"aliasShare"`
+}
+
+type setting struct{ Axis, Value string }
 
 // asked is a workload as JSON has it.
 type asked struct {

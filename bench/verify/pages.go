@@ -181,6 +181,10 @@ func (o *Outcome) tables(place string, all []table, s *sums, b *bench) {
 	for _, t := range all {
 		head := strings.Join(t.head, "|")
 		switch {
+		case strings.HasPrefix(head, "effect on "):
+			o.effectTable(place, t, b)
+		case strings.HasPrefix(head, "cell outside the design|"):
+			o.outsideTable(place, t, b)
 		case strings.HasPrefix(head, "cell|metric|value [95%]|ratio [95%]|verdict"):
 			o.each(place, t, b, func(c *cell, row []string) { o.mdComparison(place, c, row, s) })
 		case strings.HasPrefix(head, "metric|kind of cell|one run"):
