@@ -26,11 +26,40 @@ func (r *runner) planned(ctx context.Context, from int, runs []store.RunPlan) er
 		if err := ctx.Err(); err != nil {
 			return context.Canceled
 		}
+		if r.enough(c, planned.Repeat, from+i) {
+			continue
+		}
 		if err := r.one(ctx, from+i, planned, c); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// enough reports whether a repeat is left out by the plan's stop rule. Once a cell is stopped it stays so, also for a
+// resume; who comes to the same place with the same runs decides alike.
+func (r *runner) enough(c *store.Cell, repeat, order int) bool {
+	if r.plan.Stop == nil || repeat > c.Repeats { // a profiled repeat is in no interval
+		return false
+	}
+	if slices.ContainsFunc(r.status.Stopped, func(s store.Stopped) bool { return s.Cell == c.Number }) {
+		return true
+	}
+	d := &store.Data{Plan: *r.plan, Runs: r.made}
+	width, narrow := gate.Narrow(d, c)
+	if !narrow {
+		return false
+	}
+	made := len(d.RunsOf(c.Number))
+	r.status.Stopped = append(r.status.Stopped, store.Stopped{Cell: c.Number, Runs: made, Order: order, Width: width})
+	r.countPlanned()
+	r.note("%s was stopped after %d of %d runs: its widest interval was ±%.2g%%, ±%.3g%% is enough", c.Name, made, c.Repeats, 100*width, 100*r.plan.Stop.Width)
+	return true
+}
+
+// countPlanned brings up to date how many runs there are to be.
+func (r *runner) countPlanned() {
+	r.status.RunsPlanned = len(r.plan.Runs) + len(r.ran) - (&store.Data{Plan: *r.plan, Status: *r.status}).LeftOut()
 }
 
 // measured runs a job, and once more where its ceilings say that the host changed meanwhile (METHOD 5): what the second
@@ -106,7 +135,7 @@ func (r *runner) keep(c *store.Cell, res *store.Run) {
 		r.ran = map[store.RunPlan]*store.Run{}
 	}
 	r.ran[store.RunPlan{Cell: res.Cell, Repeat: res.Repeat}] = res
-	r.status.RunsPlanned = len(r.plan.Runs) + len(r.ran)
+	r.countPlanned()
 }
 
 // search looks for the capacity under the suite's objective over the ladder's rates (METHOD 6). stats.Search decides which

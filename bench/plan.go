@@ -78,6 +78,10 @@ func printPlan(w io.Writer, suite *suites.Suite, p *store.Plan) error {
 		}
 		fmt.Fprintf(w, "objective p99 within %g ms%s\n", p.SLOP99MS, how)
 	}
+	if p.Stop != nil {
+		fmt.Fprintf(w, "stop      no further repeats of a cell whose 95%% interval of %s is within ±%.3g%%, from its sixth run on; widths are looked at, never verdicts\n",
+			strings.Join(p.Stop.Metrics, " and "), 100*p.Stop.Width)
+	}
 	printVisible(w, p)
 	return nil
 }

@@ -116,6 +116,7 @@ type runner struct {
 	secondsBefore float64 // of the sessions before
 
 	reached map[string]*calibrate.Reached // by shape, of this session
+	made    []*store.Run                  // all runs that are there, in their order
 	ran     map[store.RunPlan]*store.Run  // runs of a search, by cell and repeat
 	hashes  map[string]string             // of binaries, by file
 }
@@ -293,7 +294,8 @@ func (r *runner) prepareResume(args []string) error {
 		return failWith(exitUsage, err)
 	}
 	r.status.Schema, r.status.State, r.status.Error = store.Schema, store.Running, ""
-	r.status.RunsDone, r.status.RunsPlanned = 0, len(r.plan.Runs)
+	r.status.RunsDone = 0
+	r.countPlanned()
 	for _, done := range d.Runs {
 		r.seen(d.Cell(done.Cell), done)
 	}
@@ -563,6 +565,7 @@ func resultProfiles(r *store.Run) *result.Profiles {
 // seen counts a finished run and learns from probes.
 func (r *runner) seen(c *store.Cell, res *store.Run) {
 	r.status.RunsDone++
+	r.made = append(r.made, res)
 	r.keep(c, res)
 	if c.Role != store.Probe || res.Result == nil || res.Status == store.Invalid || res.Status == store.Broken {
 		return

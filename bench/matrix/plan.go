@@ -34,6 +34,9 @@ func Plan(s *suites.Suite, seed uint64) (*store.Plan, error) {
 		RateFixed: s.Rate, RateCap: s.RateCap, Primary: s.Primary, Allowance: s.Allowance,
 		SLOP99MS: float64(s.SLO) / float64(time.Millisecond),
 	}
+	if s.Stop.Width > 0 {
+		p.Stop = &store.Stop{Width: s.Stop.Width, Metrics: s.Stop.Metrics}
+	}
 	for _, b := range s.Baseline {
 		p.Baseline = append(p.Baseline, store.Setting{Axis: b.Field, Value: b.Value})
 	}
@@ -45,6 +48,9 @@ func Plan(s *suites.Suite, seed uint64) (*store.Plan, error) {
 	b.budget()
 	if b.err != nil {
 		return nil, b.err
+	}
+	if err := stopLooks(s, p); err != nil {
+		return nil, err
 	}
 	for _, name := range s.Primary {
 		if !b.names[name] {

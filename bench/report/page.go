@@ -33,6 +33,7 @@ type cell struct {
 	*store.Cell
 	runs    []*store.Run
 	counted []*store.Run
+	planned int // runs that it sets out to make
 }
 
 func newPage(d *store.Data, a *gate.Analysis) *page {
@@ -107,7 +108,7 @@ func (p *page) cell(number int) *cell {
 	if c.Cell == nil {
 		return nil
 	}
-	c.runs = p.d.RunsOf(number)
+	c.runs, c.planned = p.d.RunsOf(number), p.d.Repeats(c.Cell)
 	for _, r := range c.runs {
 		if r.Countable() {
 			c.counted = append(c.counted, r)
@@ -177,10 +178,7 @@ func (c *cell) state() string {
 
 // repeats is "n=2", or "n=1 of 2" where runs do not count or did not happen.
 func (c *cell) repeats() string {
-	planned := max(c.Repeats, len(c.runs))
-	if c.Searched { // which made as many as it needed
-		planned = len(c.runs)
-	}
+	planned := c.planned
 	if len(c.counted) == planned {
 		return fmt.Sprintf("n=%d", planned)
 	}

@@ -309,7 +309,8 @@ func (r *Run) complete() {
 	r.Result.Memory = &memory
 }
 
-// Planned is how many runs the bench sets out to make: those of its plan, and those that a search has made so far.
+// Planned is how many runs the bench sets out to make: those of its plan without those that a stop rule left out, and those
+// that a search has made so far.
 func (d *Data) Planned() int {
 	n := len(d.Plan.Runs)
 	for _, r := range d.Runs {
@@ -317,7 +318,31 @@ func (d *Data) Planned() int {
 			n++
 		}
 	}
+	return n - d.LeftOut()
+}
+
+// LeftOut is how many runs of the plan the stop rule has left out.
+func (d *Data) LeftOut() (n int) {
+	for _, s := range d.Status.Stopped {
+		if c := d.Cell(s.Cell); c != nil {
+			n += max(0, c.Repeats-s.Runs)
+		}
+	}
 	return n
+}
+
+// Repeats is how often a cell sets out to run: as planned, or as often as it has where a search or a stop rule decided that.
+func (d *Data) Repeats(c *Cell) int {
+	n := len(d.RunsOf(c.Number))
+	if c.Searched {
+		return n
+	}
+	for _, s := range d.Status.Stopped {
+		if s.Cell == c.Number {
+			return max(n, s.Runs)
+		}
+	}
+	return max(n, c.Repeats)
 }
 
 // Cell returns the cell of a number, nil for none.

@@ -76,6 +76,7 @@ type Plan struct {
 	// Search lists the runs that a search for the capacity under the objective may make, after Runs: which of them it does
 	// follows from their outcomes. SLOP99MS is the objective.
 	Search    []RunPlan `json:"search,omitempty"`
+	Stop      *Stop     `json:"stop,omitempty"`
 	Profiled  []RunPlan `json:"profiled"`  // after them: one repeat more of some cells, with heavy profiles (METHOD 7)
 	Primary   []string  `json:"primary"`   // names of cells whose comparisons Answer and gate use (at most six)
 	Allowance float64   `json:"allowance"` // 0.05: how much worse is still "no worse"
@@ -121,6 +122,21 @@ func RowOf(model []Term, settings []Setting) []float64 {
 		}
 	}
 	return row
+}
+
+// Stop is a rule that leaves out further repeats of a cell once its own intervals are narrow enough. It looks at widths,
+// never at verdicts, and first after six runs (METHOD 6). The baseline, which shows drift, makes all of its runs.
+type Stop struct {
+	Width   float64  `json:"width"`   // 0.1: the 95% interval's upper end is at most 10% above the value
+	Metrics []string `json:"metrics"` // of each that the kind of cell has
+}
+
+// Stopped is a cell whose further repeats were left out.
+type Stopped struct {
+	Cell  int     `json:"cell"`
+	Runs  int     `json:"runs"`  // that it has
+	Order int     `json:"order"` // place of the first run left out; the rule saw all runs before it
+	Width float64 `json:"width"` // of the widest of its intervals then
 }
 
 // Versions names the build that ran the bench.
@@ -208,6 +224,8 @@ type Status struct {
 	// Calibrations hold the load process to a sink's log, one for each session. A session whose last try was not OK makes
 	// its runs invalid.
 	Calibrations []calibrate.Calibration `json:"calibrations,omitempty"`
+	// Stopped lists the cells whose further repeats the plan's stop rule left out.
+	Stopped []Stopped `json:"stopped,omitempty"`
 }
 
 // RunStatus judges one run. Only OK runs enter ratios, noise and verdicts.

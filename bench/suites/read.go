@@ -66,6 +66,15 @@ func (r *reader) suite(n ast.Node, s *Suite) {
 				{"cells", func(n ast.Node) { s.Capacity.Cells = r.settingLists(n, "cells") }},
 			})
 		}},
+		{"stop", func(n ast.Node) {
+			r.mapping(n, "stop", []field{
+				{"width", share(r, "width", &s.Stop.Width)},
+				{"metrics", func(n ast.Node) {
+					r.sequence(n, "metrics", func(n ast.Node) { s.Stop.Metrics = append(s.Stop.Metrics, r.scalar(n, "a metric")) })
+				}},
+			})
+			r.stop(n, s)
+		}},
 		{"profiles", func(n ast.Node) { r.profiles(n, &s.Profiles) }},
 	})
 }
@@ -209,7 +218,7 @@ func (r *reader) check(n ast.Node, s *Suite) {
 		r.fail(n, "the matrix is too large: its axes make over %d combinations or pairs; fewer axes or values, or design one-factor", mostCombinations)
 	case s.Matrix.Design == "pairwise" && len(s.Primary) > 0:
 		r.fail(n, "primary: a pairwise design finds cliffs and compares nothing; leave primary out, or use design one-factor")
-	case r.model(n, s):
+	case r.model(n, s), r.stops(n, s):
 	case s.RateCap > 0 && s.Probes.Repeats == 0:
 		r.fail(n, "rate-cap is a share of the capacity found: set probes: {repeats: 2}")
 	case s.Window == 0 && s.Seconds == 0:

@@ -30,6 +30,8 @@
 //	  axes: {acks: [1], linger: [5ms], ...}
 //	  exclude: [{acks: 0, idempotence: true}]
 //	capacity: {repeats: 2, window: 2.5s, max-bytes: 512MiB, cells: [{compression: zstd}, ...]}
+//	stop: {width: 10%, metrics: [ack p99]}  # no further repeats of a cell whose 95% intervals are that narrow; looked at from
+//	                            # its sixth run on, at widths alone; the baseline makes all of its runs
 //	profiles:
 //	  cpu: true                 # every measured repeat carries the CPU profile of both processes
 //	  extra: baseline           # cells that get one repeat more, with heap, mutex and block: baseline, all, none
@@ -124,6 +126,12 @@ type Capacity struct {
 	Cells    [][]Setting
 }
 
+// Stop leaves out further repeats of cells whose intervals are narrow enough; Width 0 is no rule.
+type Stop struct {
+	Width   float64
+	Metrics []string
+}
+
 // Profiles says which runs carry profiles (METHOD 7).
 type Profiles struct {
 	CPU   bool
@@ -155,6 +163,7 @@ type Suite struct {
 	Ladder          Ladder
 	Matrix          Matrix
 	Capacity        Capacity
+	Stop            Stop
 	Profiles        Profiles
 }
 

@@ -40,6 +40,10 @@ type plan struct {
 	Objective float64  `json:"sloP99Ms"`
 	Design    string   `json:"design"`
 	Model     []term   `json:"model"`
+	Stop      *struct {
+		Width   float64  `json:"width"`
+		Metrics []string `json:"metrics"`
+	} `json:"stop"`
 }
 
 type cell struct {
@@ -92,10 +96,19 @@ func (a *asked) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// stopped is a cell of which a stop rule left further runs out.
+type stopped struct {
+	Cell  int     `json:"cell"`
+	Runs  int     `json:"runs"`
+	Order int     `json:"order"`
+	Width float64 `json:"width"`
+}
+
 type status struct {
-	State     string  `json:"state"`
-	RateFixed float64 `json:"rateFixed"`
-	Error     string  `json:"error"`
+	Stopped   []stopped `json:"stopped"`
+	State     string    `json:"state"`
+	RateFixed float64   `json:"rateFixed"`
+	Error     string    `json:"error"`
 }
 
 // run is one repeat.

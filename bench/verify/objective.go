@@ -9,6 +9,11 @@ import (
 // planned is how many runs the bench set out to make: the plan's, and those that a search made.
 func (b *bench) planned() int {
 	n := len(b.plan.Runs)
+	for _, s := range b.state.Stopped {
+		if s.Cell >= 1 && s.Cell <= len(b.plan.Cells) {
+			n -= max(0, b.plan.Cells[s.Cell-1].Repeats-s.Runs)
+		}
+	}
 	for _, r := range b.runs {
 		if r.cell.Searched {
 			n++

@@ -279,7 +279,13 @@ func (o *Outcome) noises(place string, t table, s *sums) {
 func (b *bench) repeats(c *cell) string {
 	n, all := b.countedOf(c.Number), len(b.runsOf(c.Number))
 	if !c.Searched {
-		all = max(all, c.Repeats)
+		planned := c.Repeats
+		for _, s := range b.state.Stopped {
+			if s.Cell == c.Number {
+				planned = s.Runs
+			}
+		}
+		all = max(all, planned)
 	}
 	if n == all {
 		return fmt.Sprintf("n=%d", n)

@@ -85,6 +85,7 @@ func Dir(dir string) (*Outcome, error) {
 	if b.plan.Design == "pairwise" {
 		o.skip("the list of cliffs of a pairwise design: tidemark bench report makes it again from the same runs")
 	}
+	o.stops(b)
 	s := analyse(b)
 	o.reports(b, s)
 	o.seal(b)
