@@ -138,7 +138,7 @@ func TestWindowIsInterpolatedBetweenSamples(t *testing.T) {
 
 func TestSamplerReachesFromStartToStop(t *testing.T) {
 	before := clock.Nanos()
-	s := startSampler([]int{os.Getpid()})
+	s := startSampler([]int{os.Getpid()}, false)
 	middle := clock.Nanos()
 	got := s.stop()
 	if len(got.readings) < 2 || got.readings[0].nanos < before || got.readings[0].nanos > middle {
@@ -171,5 +171,26 @@ func TestSplitCores(t *testing.T) {
 		if len(a) != want[0] || len(b) != want[1] {
 			t.Errorf("%d cores: %v and %v", n, a, b)
 		}
+	}
+}
+
+// TestLightSamplingLeavesThreadsOut: CPU and resident size of a window are known, what only threads tell is not, and says so.
+func TestLightSamplingLeavesThreadsOut(t *testing.T) {
+	s := series{pids: []int{9}, readings: []reading{
+		{nanos: 0, ok: true, use: counters{cpuNanos: 0, rssBytes: 5, queueNanos: 50, readCalls: 7}},
+		{nanos: 1000, ok: true, light: true, use: counters{cpuNanos: 400, rssBytes: 9}},
+		{nanos: 2000, ok: true, light: true, use: counters{cpuNanos: 800, rssBytes: 6}},
+		{nanos: 3000, ok: true, use: counters{cpuNanos: 1200, rssBytes: 6, queueNanos: 90, readCalls: 70, threads: 4}},
+	}}
+	p := s.process(500, 2500)
+	if p == nil || p.CPUNanos != 800 || p.RSSMaxBytes != 9 || p.Threads != 4 {
+		t.Fatalf("%+v", p)
+	}
+	if p.ReadCalls != nil || p.RunQueueNanos != 0 || p.VoluntarySwitches != 0 {
+		t.Errorf("made up from readings that have no threads: %+v", p)
+	}
+	l := startSampler([]int{os.Getpid()}, true)
+	if got := l.stop(); len(got.readings) < 2 || got.readings[0].light || got.readings[len(got.readings)-1].light {
+		t.Errorf("the ends are not whole: %+v", got.readings)
 	}
 }

@@ -67,7 +67,7 @@ func (t *Target) Run(ctx context.Context, j Job) (*store.Run, error) {
 	}
 	r.Memory.Before = ReadMemory()
 	r.Memory.FillBytes = t.touched
-	sampling := startSampler(t.PIDs)
+	sampling := startSampler(t.PIDs, t.options.LightSampling)
 	r.Started = time.Now()
 	log, err := t.load(ctx, j, r, cellFile)
 	r.Ended = time.Now()

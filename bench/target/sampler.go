@@ -1,6 +1,7 @@
 package target
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -9,7 +10,8 @@ import (
 	"github.com/tidemark/tidemark/loadgen/result"
 )
 
-// samplePeriod is how often the target's counters are read. A reading costs about 100 µs for a broker of ten threads.
+// samplePeriod is how often the target's counters are read. A reading costs about 100 µs for a broker of ten threads,
+// and some milliseconds for a JVM (Options.LightSampling).
 const samplePeriod = 100 * time.Millisecond
 
 // reading is the counters of all target processes and of the cores at one moment.
@@ -18,21 +20,23 @@ type reading struct {
 	use   counters
 	cores []coreTimes
 	ok    bool // every process could be read
+	light bool // what is summed over threads was not read
 }
 
 // sampler reads counters each samplePeriod from startSampler until stop. Its goroutine blocks on nothing but its
 // ticker; stop ends it and waits.
 type sampler struct {
 	pids     []int
+	light    bool      // between the first and the last reading, none of threads
 	readings []reading // the goroutine's own until done is closed
 	quit     chan struct{}
 	done     chan struct{}
 	once     sync.Once
 }
 
-func startSampler(pids []int) *sampler {
-	s := &sampler{pids: pids, quit: make(chan struct{}), done: make(chan struct{})}
-	s.read()
+func startSampler(pids []int, light bool) *sampler {
+	s := &sampler{pids: pids, light: light, quit: make(chan struct{}), done: make(chan struct{})}
+	s.read(false)
 	go s.loop()
 	return s
 }
@@ -44,18 +48,22 @@ func (s *sampler) loop() {
 	for {
 		select {
 		case <-s.quit:
-			s.read()
+			s.read(false)
 			return
 		case <-ticks.C:
-			s.read()
+			s.read(s.light)
 		}
 	}
 }
 
-func (s *sampler) read() {
-	r := reading{nanos: clock.Nanos(), cores: readCores(), ok: len(s.pids) > 0}
+func (s *sampler) read(light bool) {
+	r := reading{nanos: clock.Nanos(), cores: readCores(), ok: len(s.pids) > 0, light: light}
+	of := readAll
+	if light {
+		of = readQuick
+	}
 	for _, pid := range s.pids {
-		c, err := readAll(pid)
+		c, err := of(pid)
 		if err != nil {
 			r.ok = false
 			break
@@ -105,9 +113,24 @@ func (s series) process(start, end int64) *result.Process {
 	if len(s.pids) == 1 {
 		p.PID = s.pids[0]
 	}
+	if s.lightly() { // a window's share of what the threads did is not known
+		p.RunQueueNanos, p.VoluntarySwitches, p.InvoluntarySwitches = 0, 0, 0
+		p.Threads = s.readings[len(s.readings)-1].use.threads
+		return s.mostResident(p, start, end)
+	}
 	diff := func(x, y int64) *int64 { d := y - x; return &d }
 	p.ReadCalls, p.WriteCalls = diff(a.readCalls, b.readCalls), diff(a.writeCalls, b.writeCalls)
 	p.ReadBytes, p.WriteBytes = diff(a.readBytes, b.readBytes), diff(a.writeBytes, b.writeBytes)
+	return s.mostResident(p, start, end)
+}
+
+// lightly reports whether threads were left out of some readings.
+func (s series) lightly() bool {
+	return slices.ContainsFunc(s.readings, func(r reading) bool { return r.light })
+}
+
+// mostResident fills in the largest resident size between two moments.
+func (s series) mostResident(p *result.Process, start, end int64) *result.Process {
 	for _, r := range s.readings {
 		if r.ok && r.nanos >= start && r.nanos <= end {
 			p.RSSMaxBytes = max(p.RSSMaxBytes, r.use.rssBytes)

@@ -38,8 +38,11 @@ type Options struct {
 	Env        []string         // added to the environment of broker and load
 	LoadArgs   []string         // added to the arguments of every `tidemark load`
 	NoCeilings bool             // measure no ceiling beside capacity runs
-	NoTouch    bool             // leave memory as it is before a run: tests
-	Version    string           // of the tidemark binary, for the results
+	// LightSampling reads a target's CPU clock and resident size alone while it is loaded, and what has to be summed over its
+	// threads at both ends: a reading of all costs a JVM of a hundred threads some milliseconds of a core, ten times a second.
+	LightSampling bool
+	NoTouch       bool   // leave memory as it is before a run: tests
+	Version       string // of the tidemark binary, for the results
 	// Cores and LoadCores pin target and load processes; both empty, SplitCores divides what this process may use.
 	Cores, LoadCores []int
 	StartTimeout     time.Duration // 0 is a minute for a command, broker/proc's own for the embedded broker

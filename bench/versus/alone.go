@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -163,7 +164,7 @@ func (s *session) memoryRow(process int) {
 	if r == nil || s.has(r.Name, process) {
 		return
 	}
-	for _, a := range s.arms {
+	for _, a := range s.alive {
 		most := int64(0)
 		for _, b := range s.doc.Blocks {
 			if b.Process != process {
@@ -181,8 +182,11 @@ func (s *session) memoryRow(process int) {
 
 // measureAlone is what comes after the processes.
 func (s *session) measureAlone(ctx context.Context) error {
-	if r := s.aloneRow(alonePartitions); r != nil && !s.has(r.Name, 1) {
+	if r := s.aloneRow(alonePartitions); r != nil {
 		for _, a := range s.arms[:min(2, len(s.arms))] { // Kafka with its defaults: its tuned set changes nothing here
+			if s.hasWindow(r.Name, a.info.Name) {
+				continue
+			}
 			w, err := s.manyPartitions(ctx, a)
 			if downErr := a.down(); downErr != nil {
 				err = errors.Join(err, downErr)
@@ -211,6 +215,11 @@ func (s *session) measureAlone(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// hasWindow reports whether an arm was measured in a row.
+func (s *session) hasWindow(row, arm string) bool {
+	return slices.ContainsFunc(s.doc.blocksOf(row), func(b *Block) bool { return len(b.windowsOf(arm)) > 0 })
 }
 
 // manyPartitions takes an arm through its life with 10,000 partitions. What was found before an error is in the window.

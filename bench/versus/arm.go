@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -144,7 +145,7 @@ func ownBroker(o *Options, s *Suite, log io.Writer) func(context.Context, *arm) 
 // startEmbedded starts a broker of ours on the folder as it is; target.Start would empty it.
 func startEmbedded(ctx context.Context, o *Options, a *arm, properties map[string]string, log io.Writer) (*target.Target, error) {
 	return target.Start(ctx, target.Options{
-		Bin: o.Bin, Data: a.data, KeepData: true, Properties: settingsOf(properties), Log: log, NoCeilings: true, Version: o.Version,
+		Bin: o.Bin, Data: a.data, KeepData: true, Properties: settingsOf(properties), Log: log, NoCeilings: true, LightSampling: true, Version: o.Version,
 		Env: o.Env, Cores: o.cores, LoadCores: o.loadCores, StartTimeout: startTimeout,
 	})
 }
@@ -157,44 +158,62 @@ func settingsOf(m map[string]string) []suites.Setting {
 	return out
 }
 
+// kafkaStarts is how often Kafka is started before it is given up: its two ports are free when they are looked for, and
+// may be taken when it listens.
+const kafkaStarts = 3
+
 // apacheKafka starts Apache Kafka by the script that the repository has for it.
 func apacheKafka(o *Options, s *Suite, k Kafka, log io.Writer) func(context.Context, *arm) (*target.Target, error) {
 	return func(ctx context.Context, a *arm) (*target.Target, error) {
-		port, err := freePorts()
-		if err != nil {
-			return nil, err
-		}
 		var properties []string
 		for _, set := range []map[string]string{s.Broker, k.Set} {
 			for _, p := range settingsOf(set) {
 				properties = append(properties, p.Field+"="+p.Value)
 			}
 		}
-		return target.Start(ctx, target.Options{
-			Target: suites.Target{Command: []string{o.Kafka, "start", a.data, strconv.Itoa(port)}, Bootstrap: "127.0.0.1:" + strconv.Itoa(port)},
-			Bin:    o.Bin, Data: a.data, Log: log, NoCeilings: true, Version: o.Version,
-			Env:   append(slices.Clone(o.Env), "KAFKA_HEAP="+k.Heap, "KAFKA_PROPERTIES="+strings.Join(properties, ";")),
-			Cores: o.cores, LoadCores: o.loadCores, StartTimeout: startTimeout,
-		})
+		var failed error
+		for range kafkaStarts {
+			port, err := freePorts()
+			if err != nil {
+				return nil, err
+			}
+			t, err := target.Start(ctx, target.Options{
+				Target: suites.Target{Command: []string{o.Kafka, "start", a.data, strconv.Itoa(port)}, Bootstrap: "127.0.0.1:" + strconv.Itoa(port)},
+				Bin:    o.Bin, Data: a.data, Log: log, NoCeilings: true, LightSampling: true, Version: o.Version,
+				Env:   append(slices.Clone(o.Env), "KAFKA_HEAP="+k.Heap, "KAFKA_PROPERTIES="+strings.Join(properties, ";")),
+				Cores: o.cores, LoadCores: o.loadCores, StartTimeout: startTimeout,
+			})
+			if err == nil || ctx.Err() != nil {
+				return t, err
+			}
+			failed = err
+		}
+		return nil, failed
 	}
 }
 
+// Ports for Kafka are looked for below those that the kernel gives to clients (32768 on Linux): a connection that begins
+// between the look and Kafka's bind cannot take them.
+const firstPort, lastPort, portTries = 21000, 31998, 200
+
 // freePorts finds two neighbouring ports that nobody listens on.
 func freePorts() (int, error) {
-	for range 50 {
-		first, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		port := first.Addr().(*net.TCPAddr).Port
-		second, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+1))
-		first.Close()
-		if err == nil {
-			second.Close()
+	for range portTries {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		if listens(port) && listens(port+1) {
 			return port, nil
 		}
 	}
 	return 0, errors.New("no two neighbouring ports are free")
+}
+
+// listens reports whether a port can be listened on.
+func listens(port int) bool {
+	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+	if err == nil {
+		l.Close()
+	}
+	return err == nil
 }
 
 // needs says in one line what Apache Kafka needs and this host lacks.

@@ -3,9 +3,13 @@ package versus
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
+
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/tidemark/tidemark/bench/host"
 	"github.com/tidemark/tidemark/loadgen/workload"
@@ -43,6 +47,10 @@ func (s *session) block(ctx context.Context, r *Row, process int, atMost time.Du
 	if err != nil {
 		return b, err
 	}
+	specs, err := s.specsOf(ctx, r, spec, arms, b)
+	if err != nil {
+		return b, err
+	}
 	b.Beside = &Beside{Unit: "MB/CPU-s"}
 	s.idleFrom(arms)
 	pairs, last := 0, time.Duration(0)
@@ -53,7 +61,7 @@ func (s *session) block(ctx context.Context, r *Row, process int, atMost time.Du
 			break
 		}
 		for _, i := range Order(pairs, len(arms)) {
-			w, err := s.timed(ctx, arms[i], job{row: r, spec: spec, process: process, pair: pairs, topic: topics[arms[i].info.Name]})
+			w, err := s.timed(ctx, arms[i], job{row: r, spec: specs[i], process: process, pair: pairs, topic: topics[arms[i].info.Name]})
 			if w != nil && ctx.Err() == nil {
 				b.Windows = append(b.Windows, w)
 			}
@@ -66,7 +74,7 @@ func (s *session) block(ctx context.Context, r *Row, process int, atMost time.Du
 	}
 	s.idleUntil(b, arms)
 	if process == 1 { // a session that is cut short has them too
-		if err := s.profiled(ctx, b, job{row: r, spec: spec, process: process, pair: pairs, topic: topics[s.arms[0].info.Name]}); err != nil {
+		if err := s.profiled(ctx, b, job{row: r, spec: specs[0], process: process, pair: pairs, topic: topics[s.arms[0].info.Name]}); err != nil {
 			return b, err
 		}
 	}
@@ -81,9 +89,63 @@ func (s *session) block(ctx context.Context, r *Row, process int, atMost time.Du
 	return b, nil
 }
 
-// armsFor are all arms in the first process; later ours and the setting of Kafka that did better in those before.
+// A side is taken to its limit so often before its share of it is asked, and once more for each time that it answered nothing.
+const capacityProbes, capacityTries = 2, 5
+
+// specsOf are the workloads of the arms: the row's own, or at the row's share of what each arm reaches in a closed loop, which
+// is found here and kept in the block.
+func (s *session) specsOf(ctx context.Context, r *Row, spec *workload.Spec, arms []*arm, b *Block) ([]*workload.Spec, error) {
+	specs := slices.Repeat([]*workload.Spec{spec}, len(arms))
+	closed, err := s.suite.capacitySpec(r)
+	if err != nil || closed == nil {
+		return specs, err
+	}
+	b.Capacity = map[string][]float64{}
+	for probe := range capacityTries {
+		for _, i := range Order(probe, len(arms)) {
+			name := arms[i].info.Name
+			if len(b.Capacity[name]) == capacityProbes {
+				continue
+			}
+			w, err := s.run(ctx, arms[i], job{row: r, spec: closed, process: b.Process, pair: probe})
+			if err != nil {
+				return nil, err
+			}
+			s.say("process %d  %-11s  %s  capacity %s records/s (%s)", b.Process, name, r.Name, figure(reachedPerSec(w)), w.Status)
+			if reachedPerSec(w) > 0 {
+				b.Capacity[name] = append(b.Capacity[name], reachedPerSec(w))
+			}
+		}
+	}
+	for i, a := range arms {
+		found := b.Capacity[a.info.Name]
+		if len(found) < capacityProbes {
+			return nil, fmt.Errorf("%s answered in %d of %d closed loops: its capacity is not known", a.info.Name, len(found), capacityTries)
+		}
+		specs[i] = shareOf(spec, r.Share, found)
+	}
+	return specs, nil
+}
+
+// reachedPerSec is what a closed loop got acknowledged in a second; 0: nothing, or not all of it was there afterwards.
+func reachedPerSec(w *Window) float64 {
+	if w.Seconds <= 0 || w.Lost+w.Corrupt > 0 {
+		return 0
+	}
+	return w.Records / w.Seconds
+}
+
+// shareOf is a workload at a share of what a side reached.
+func shareOf(spec *workload.Spec, share float64, reached []float64) *workload.Spec {
+	out := spec.Clone()
+	out.Rate = math.Round(share * stat.Mean(reached, nil))
+	return out
+}
+
+// armsFor are ours and Kafka with its defaults, and in the first process Kafka's second setting where the profile has it;
+// later ours and the setting of Kafka that did better in those before.
 func (s *session) armsFor(r *Row, process int) []*arm {
-	if process == 1 || len(s.arms) < 3 {
+	if len(s.arms) < 3 || process == 1 && s.profile.tunes(r.Name) {
 		return s.arms
 	}
 	best := ""
@@ -131,6 +193,10 @@ func (s *session) keptTopics(ctx context.Context, r *Row, spec *workload.Spec, a
 	if r.Topic == "" && r.Read == 0 {
 		return topics, nil
 	}
+	fill, err := fillSpec(r, spec)
+	if err != nil {
+		return nil, err
+	}
 	for _, a := range arms {
 		s.order++
 		topic := fmt.Sprintf("versus-%s-%d-kept", s.id, s.order)
@@ -138,15 +204,8 @@ func (s *session) keptTopics(ctx context.Context, r *Row, spec *workload.Spec, a
 			return nil, fmt.Errorf("%s: %w", a.info.Name, err)
 		}
 		topics[a.info.Name] = topic
-		if r.Read == 0 {
+		if fill == nil {
 			continue
-		}
-		fill := spec.Clone()
-		fill.Name, fill.Producers, fill.Consumers, fill.Groups = r.Name+"-fill", 1, 0, nil
-		fill.BatchSize, fill.RequestMax, fill.Buffer, fill.MaxBytes = 1<<20, 1100<<10, 64<<20, r.Read
-		fill.WarmUp, fill.Window = 0, workload.Duration(time.Minute)
-		if err := fill.Validate(); err != nil {
-			return nil, fmt.Errorf("row %s: what it reads: %w", r.Name, err)
 		}
 		w, err := s.run(ctx, a, job{row: r, spec: fill, topic: topic})
 		if err != nil {
@@ -157,6 +216,31 @@ func (s *session) keptTopics(ctx context.Context, r *Row, spec *workload.Spec, a
 		}
 	}
 	return topics, nil
+}
+
+// primeRequest bounds the requests that write a kept topic's first records.
+const primeRequest = 128 << 10
+
+// fillSpec is what writes a kept topic before it is measured: what a reading row reads, or the first records of each
+// partition, which cost Kafka two synced checkpoints. nil: nothing does.
+func fillSpec(r *Row, spec *workload.Spec) (*workload.Spec, error) {
+	fill := spec.Clone()
+	fill.Name, fill.WarmUp, fill.Window = r.Name+"-fill", 0, workload.Duration(time.Minute)
+	switch {
+	case r.Read > 0:
+		fill.Producers, fill.Consumers, fill.Groups = 1, 0, nil
+		fill.BatchSize, fill.RequestMax, fill.Buffer, fill.MaxBytes = 1<<20, 1100<<10, 64<<20, r.Read
+	case r.Prime > 0:
+		// In small requests: one that syncs two files for each of a thousand partitions would outlast its timeout.
+		fill.MaxBytes, fill.RequestMax = r.Prime, primeRequest
+		fill.Drain, fill.MaxDuration = workload.Duration(time.Minute), workload.Duration(3*time.Minute)
+	default:
+		return nil, nil
+	}
+	if err := fill.Validate(); err != nil {
+		return nil, fmt.Errorf("row %s: what is written before: %w", r.Name, err)
+	}
+	return fill, nil
 }
 
 // profiled runs one window more with the CPU profile of our broker: the measured ones carry none.

@@ -63,6 +63,7 @@ type RowInfo struct {
 	Ceiling  string   `json:"ceiling,omitempty"`
 	Alone    string   `json:"alone,omitempty"`
 	Goals    []Goal   `json:"goals"`
+	Share    float64  `json:"share,omitempty"` // of each side's capacity, which is the rate asked
 }
 
 // Block is the windows of one row in one process of each side. It counts whole or not at all.
@@ -75,9 +76,11 @@ type Block struct {
 	From    map[string]int     `json:"from"`    // by arm: first pair of the settled stretch
 	Beside  *Beside            `json:"beside,omitempty"`
 	Idle    map[string]float64 `json:"idle"` // by arm: share of a core that it used while another was measured
-	Seconds float64            `json:"seconds"`
-	Error   string             `json:"error,omitempty"`
-	Profile string             `json:"profile,omitempty"` // pprof file of our broker, of one window more
+	// Capacity is what each arm reached in closed loops (records/s) before its share of it was asked.
+	Capacity map[string][]float64 `json:"capacity,omitempty"`
+	Seconds  float64              `json:"seconds"`
+	Error    string               `json:"error,omitempty"`
+	Profile  string               `json:"profile,omitempty"` // pprof file of our broker, of one window more
 }
 
 // Counts reports whether the block enters ratios for the arms given: both settled, or measured alone.

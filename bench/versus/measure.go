@@ -25,6 +25,7 @@ var measures = map[string]measure{
 	"MB read per CPU-s":  {"MB/CPU-s", stats.HigherIsBetter, false, func(w *Window) float64 { return perCPU(w.ReadBytes/1e6, w) }},
 	"records per CPU-s":  {"records/CPU-s", stats.HigherIsBetter, false, func(w *Window) float64 { return perCPU(w.Records, w) }},
 	"requests per CPU-s": {"requests/CPU-s", stats.HigherIsBetter, false, func(w *Window) float64 { return perCPU(w.Requests, w) }},
+	"records/s asked":    {"records/s", stats.HigherIsBetter, false, func(w *Window) float64 { return w.Asked }},
 	"ack p50":            {"ms", stats.LowerIsBetter, true, func(w *Window) float64 { return w.Percentiles["ack p50"].MS }},
 	"ack p99":            {"ms", stats.LowerIsBetter, true, func(w *Window) float64 { return w.Percentiles["ack p99"].MS }},
 	"ack p99.9":          {"ms", stats.LowerIsBetter, true, func(w *Window) float64 { return w.Percentiles["ack p99.9"].MS }},

@@ -48,6 +48,22 @@ func endsOf(ctx context.Context, bootstrap, topic string) (offsets, error) {
 	})
 }
 
+// firstOffsets is the sum of the first offsets of a topic's logs.
+func firstOffsets(ctx context.Context, bootstrap, topic string) (int64, error) {
+	return withAdmin(ctx, bootstrap, func(ctx context.Context, admin *kadm.Client) (int64, error) {
+		listed, err := admin.ListStartOffsets(ctx, topic)
+		if err == nil {
+			err = listed.Error()
+		}
+		if err != nil {
+			return 0, fmt.Errorf("first offsets of topic %s: %w", topic, err)
+		}
+		sum := int64(0)
+		listed.Each(func(o kadm.ListedOffset) { sum += o.Offset })
+		return sum, nil
+	})
+}
+
 func withAdmin[T any](ctx context.Context, bootstrap string, f func(context.Context, *kadm.Client) (T, error)) (T, error) {
 	var none T
 	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.ClientID("tidemark-versus"))

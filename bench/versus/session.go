@@ -48,7 +48,7 @@ type Options struct {
 const (
 	partitionsReserve = 4 * time.Minute
 	generatorReserve  = 90 * time.Second
-	processReserve    = 20 * time.Second
+	processReserve    = 40 * time.Second
 	ceilingSpan       = 500 * time.Millisecond
 	plainFrame        = 16 << 10 // of the bare loop beside rows that have no ceiling
 	plainWindow       = 5
@@ -63,6 +63,7 @@ type session struct {
 	profile Profile
 	rows    []*Row
 	arms    []*arm // ours first
+	alive   []*arm // those of them that this process of the session has started
 	doc     *Document
 	id      string // of topics
 	order   int
@@ -109,8 +110,7 @@ func (s *session) prepare(ctx context.Context) error {
 	if s.profile, err = s.suite.profile(o.Profile); err != nil {
 		return failWith(exitUsage, err)
 	}
-	var left []string
-	if s.rows, left, err = s.suite.chosen(s.profile, o.Rows); err != nil {
+	if s.rows, err = s.suite.chosen(s.profile, o.Rows); err != nil {
 		return failWith(exitUsage, err)
 	}
 	if o.Budget == 0 {
@@ -124,7 +124,7 @@ func (s *session) prepare(ctx context.Context) error {
 	random := make([]byte, 4)
 	_, _ = rand.Read(random)
 	s.id = hex.EncodeToString(random)
-	if err := s.document(left); err != nil {
+	if err := s.document(); err != nil {
 		return err
 	}
 	if s.log, err = os.OpenFile(filepath.Join(o.Out, "brokers.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
@@ -134,7 +134,7 @@ func (s *session) prepare(ctx context.Context) error {
 }
 
 // document begins the document or goes on with the one that is there.
-func (s *session) document(left []string) error {
+func (s *session) document() error {
 	o := &s.options
 	old, err := Read(o.Out)
 	switch {
@@ -157,23 +157,33 @@ func (s *session) document(left []string) error {
 		s.doc = &Document{
 			Schema: Schema, Suite: s.suite.Name, SuiteHash: hex.EncodeToString(sum[:]), Profile: s.profile.Name, About: s.profile.About,
 			Command: o.Command, Started: s.began.UTC(), Version: o.Version, GoVersion: runtime.Version(), Seed: o.Seed,
-			MinPairs: s.profile.Pairs, Processes: s.profile.Processes, LeftOut: left, Missing: s.suite.Missing,
+			MinPairs: s.profile.Pairs, Processes: s.profile.Processes, Missing: s.suite.Missing,
 		}
 	}
-	s.doc.State, s.doc.LeftOut = "running", left
+	s.doc.State = "running"
 	s.doc.Host = host.Read(o.Out)
-	s.doc.Rows = nil
-	for _, r := range s.rows {
-		s.doc.Rows = append(s.doc.Rows, rowInfo(s.suite, r))
-	}
+	s.tableRows()
 	if len(o.cores) == 0 {
 		s.note("one core for everything: broker and generator share it, and no figure here says much")
 	}
 	return nil
 }
 
+// tableRows enters the rows of the table: those asked for, and those that the session which is gone on with has measured.
+func (s *session) tableRows() {
+	s.doc.Rows, s.doc.LeftOut = nil, nil
+	for i := range s.suite.Rows {
+		r := &s.suite.Rows[i]
+		if slices.Contains(s.rows, r) || len(s.doc.blocksOf(r.Name)) > 0 {
+			s.doc.Rows = append(s.doc.Rows, rowInfo(s.suite, r))
+		} else {
+			s.doc.LeftOut = append(s.doc.LeftOut, r.Name)
+		}
+	}
+}
+
 func rowInfo(s *Suite, r *Row) RowInfo {
-	info := RowInfo{Name: r.Name, Title: r.Title, Alone: r.Alone, Goals: r.Goals}
+	info := RowInfo{Name: r.Name, Title: r.Title, Alone: r.Alone, Goals: r.Goals, Share: r.Share}
 	if r.Alone != "" {
 		return info
 	}
@@ -181,6 +191,9 @@ func rowInfo(s *Suite, r *Row) RowInfo {
 	maps.Copy(all, r.Set)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		info.Settings = append(info.Settings, name+"="+all[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Capacity)) {
+		info.Settings = append(info.Settings, "capacity."+name+"="+r.Capacity[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.TopicConfigs)) {
 		info.Settings = append(info.Settings, "topic."+name+"="+r.TopicConfigs[name])
@@ -224,9 +237,15 @@ func (s *session) makeArms(ctx context.Context) error {
 			Command: []string{"scripts/kafka/kafka", "start", "DIR", "PORT"}}
 		s.arms = append(s.arms, a)
 	}
+	before := s.doc.Arms
 	s.doc.Arms = nil
 	for _, a := range s.arms {
 		s.doc.Arms = append(s.doc.Arms, a.info)
+	}
+	for _, old := range before { // of a session that is gone on with without it
+		if s.doc.arm(old.Name) == nil {
+			s.doc.Arms = append(s.doc.Arms, old)
+		}
 	}
 	return s.save()
 }
@@ -262,12 +281,13 @@ func (s *session) processDone(process int) bool {
 
 // process starts fresh processes of all arms and takes them through the rows.
 func (s *session) process(ctx context.Context, process int) error {
-	for _, a := range s.arms {
+	s.alive = s.needed(process)
+	for _, a := range s.alive {
 		if err := s.freshStart(ctx, a, process); err != nil {
 			return err
 		}
 	}
-	s.alone.idle(s.arms)
+	s.alone.idle(s.alive)
 	if err := s.save(); err != nil {
 		return err
 	}
@@ -292,6 +312,19 @@ func (s *session) process(ctx context.Context, process int) error {
 		}
 	}
 	return s.save()
+}
+
+// needed are the arms that a row of this process is measured with.
+func (s *session) needed(process int) []*arm {
+	want := map[*arm]bool{s.arms[0]: true, s.arms[1]: true}
+	for _, r := range s.rows {
+		if shared(r) && !s.has(r.Name, process) {
+			for _, a := range s.armsFor(r, process) {
+				want[a] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(s.arms), func(a *arm) bool { return !want[a] })
 }
 
 // row measures one row in the processes that run, while there is budget for it.
@@ -327,7 +360,7 @@ func (s *session) unsettled(row string, process int) bool {
 
 // revive starts an arm that died anew, so that the rows behind are measured.
 func (s *session) revive(ctx context.Context, process int) error {
-	for _, a := range s.arms {
+	for _, a := range s.alive {
 		if a.target != nil && a.target.Alive() {
 			continue
 		}
@@ -345,12 +378,13 @@ func (s *session) revive(ctx context.Context, process int) error {
 
 // left is what is left of the budget for the rows of this process and the ones behind it.
 func (s *session) left(process int) time.Duration {
-	left := time.Until(s.end) - time.Duration(s.profile.Processes-process)*(processReserve*time.Duration(len(s.arms)-1)+s.profile.WarmUp.D())
+	left := time.Until(s.end) - time.Duration(s.profile.Processes-process)*(processReserve+s.profile.WarmUp.D())
 	for _, r := range s.rows {
-		switch r.Alone {
-		case alonePartitions:
+		switch {
+		case s.has(r.Name, 1):
+		case r.Alone == alonePartitions:
 			left -= partitionsReserve
-		case aloneGenerator:
+		case r.Alone == aloneGenerator:
 			left -= generatorReserve
 		}
 	}
@@ -374,7 +408,7 @@ func (s *session) share(i, process int) time.Duration {
 
 // warm takes all arms through the rows without keeping anything, so that no row meets a process in its first minutes.
 func (s *session) warm(ctx context.Context) error {
-	end := time.Now().Add(s.profile.WarmUp.D())
+	end := time.Now().Add(s.profile.WarmUp.D() * time.Duration(len(s.alive)-1)) // each JVM gets as much
 	for pair := 0; time.Now().Before(end); pair++ {
 		ran := false
 		for _, r := range s.rows {
@@ -389,18 +423,18 @@ func (s *session) warm(ctx context.Context) error {
 				spec.Window = max(spec.Window, workload.Duration(warmWindow))
 			}
 			ran = true
-			for _, i := range Order(pair, len(s.arms)) {
+			for _, i := range Order(pair, len(s.alive)) {
 				if i == 0 && pair > 0 { // ours is warm after one window, a JVM after many
 					continue
 				}
 				if !time.Now().Before(end) {
 					return nil
 				}
-				w, err := s.run(ctx, s.arms[i], job{row: r, spec: spec, pair: pair})
+				w, err := s.run(ctx, s.alive[i], job{row: r, spec: spec, pair: pair})
 				if err != nil {
 					return err
 				}
-				s.say("warm up  %s  %s", s.arms[i].info.Name, headline(r, w))
+				s.say("warm up  %s  %s", s.alive[i].info.Name, headline(r, w))
 			}
 		}
 		if !ran {

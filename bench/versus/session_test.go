@@ -131,6 +131,9 @@ func TestEveryRowAgainstKafka(t *testing.T) {
 		p.Rows = strings.Split(rows, ",")
 	}
 	dir := filepath.Join(t.TempDir(), "out")
+	if kept := os.Getenv("TIDEMARK_VERSUS_OUT"); kept != "" {
+		dir = kept
+	}
 	o := Options{Out: dir, Profile: p.Name, Budget: time.Hour, Seed: 7, Bin: proc.Binary(t), Version: "test", Kafka: script, Progress: os.Stderr, suite: suite}
 	for i := range suite.Profiles {
 		suite.Profiles[i].SettleAtMost = 1

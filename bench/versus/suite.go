@@ -3,6 +3,7 @@ package versus
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +44,7 @@ type Profile struct {
 	Blocks       int               `yaml:"blocks"`         // fewest windows of a side before it can be settled, where a window is one run
 	SettleAtMost workload.Duration `yaml:"settle-at-most"` // of a row in one process
 	Tuned        bool              `yaml:"tuned"`          // Kafka's second setting too
+	TunedRows    []string          `yaml:"tuned-rows"`     // where, in the first process; nil: everywhere
 	WarmUp       workload.Duration `yaml:"warm-up"`        // of every fresh process, by a mix of rows
 	Again        bool              `yaml:"again"`          // rows that had not settled are measured once more at a process's end
 	Rows         []string          `yaml:"rows"`           // nil: all
@@ -55,7 +57,11 @@ type Row struct {
 	Set          map[string]string `yaml:"set"`           // workload fields
 	TopicConfigs map[string]string `yaml:"topic-configs"` // of its topics
 	Topic        string            `yaml:"topic"`         // "kept": one topic for all windows of a process, because making it takes long
+	Prime        workload.Bytes    `yaml:"prime"`         // of a kept topic: so much is written before it is measured, a record for each partition and more
 	Read         workload.Bytes    `yaml:"read"`          // a reading row: so much is written first, then read again and again
+	Deletes      bool              `yaml:"deletes"`       // a window in which retention deleted nothing is none
+	Share        float64           `yaml:"share"`         // the rate is this share of what each side reaches in a closed loop ...
+	Capacity     map[string]string `yaml:"capacity"`      // ... with these workload fields instead
 	Ceiling      Ceiling           `yaml:"ceiling"`
 	Alone        string            `yaml:"alone"` // measured in processes of its own: start, memory, partitions, generator
 	Goals        []Goal            `yaml:"goals"`
@@ -111,6 +117,10 @@ func Parse(file string, text []byte) (*Suite, error) {
 			return nil, fmt.Errorf("%s: row %s: alone is %q, none of %s", file, r.Name, r.Alone, strings.Join(alones, ", "))
 		case r.Ceiling.Frame > 0 && r.Ceiling.Window < 1:
 			return nil, fmt.Errorf("%s: row %s: a ceiling of frames needs its window", file, r.Name)
+		case r.Prime > 0 && r.Topic == "":
+			return nil, fmt.Errorf("%s: row %s: only a kept topic can be primed", file, r.Name)
+		case r.Share < 0 || r.Share >= 1 || r.Share > 0 && (r.Alone != "" || r.Topic != ""):
+			return nil, fmt.Errorf("%s: row %s: a share of the capacity is between 0 and 1, of a row with fresh topics", file, r.Name)
 		}
 		seen[r.Name] = true
 		for _, g := range r.Goals {
@@ -125,10 +135,13 @@ func Parse(file string, text []byte) (*Suite, error) {
 			if _, err := s.spec(r); err != nil {
 				return nil, err
 			}
+			if _, err := s.capacitySpec(r); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, p := range s.Profiles {
-		for _, name := range p.Rows {
+		for _, name := range slices.Concat(p.Rows, p.TunedRows) {
 			if !seen[name] {
 				return nil, fmt.Errorf("%s: profile %s: %q is no row", file, p.Name, name)
 			}
@@ -160,6 +173,27 @@ func (s *Suite) spec(r *Row) (*workload.Spec, error) {
 	return &spec, nil
 }
 
+// capacitySpec is the closed loop that finds what a side can carry, for a row whose rate is a share of it.
+func (s *Suite) capacitySpec(r *Row) (*workload.Spec, error) {
+	if r.Share == 0 {
+		return nil, nil
+	}
+	closed := Row{Name: r.Name, Set: maps.Clone(r.Set), TopicConfigs: r.TopicConfigs}
+	delete(closed.Set, "rate")
+	maps.Copy(closed.Set, r.Capacity)
+	closed.Set["question"] = string(workload.Capacity)
+	spec, err := s.spec(&closed)
+	if err != nil {
+		return nil, fmt.Errorf("its capacity: %w", err)
+	}
+	return spec, nil
+}
+
+// tunes reports whether Kafka's second setting is measured in a row.
+func (p Profile) tunes(row string) bool {
+	return p.Tuned && (len(p.TunedRows) == 0 || slices.Contains(p.TunedRows, row))
+}
+
 // profile finds a profile by name.
 func (s *Suite) profile(name string) (Profile, error) {
 	var known []string
@@ -172,25 +206,23 @@ func (s *Suite) profile(name string) (Profile, error) {
 	return Profile{}, fmt.Errorf("no profile %q, only %s", name, strings.Join(known, ", "))
 }
 
-// chosen are the rows that a profile (or a list of names, where it is not empty) asks for, and the names of those left out.
-func (s *Suite) chosen(p Profile, only []string) (rows []*Row, left []string, err error) {
+// chosen are the rows that a profile (or a list of names, where it is not empty) asks for.
+func (s *Suite) chosen(p Profile, only []string) (rows []*Row, err error) {
 	want := p.Rows
 	if len(only) > 0 {
 		want = only
 		for _, name := range only {
 			if !slices.ContainsFunc(s.Rows, func(r Row) bool { return r.Name == name }) {
-				return nil, nil, fmt.Errorf("no row %q (%s)", name, workload.Nearest(name, s.names()))
+				return nil, fmt.Errorf("no row %q (%s)", name, workload.Nearest(name, s.names()))
 			}
 		}
 	}
 	for i := range s.Rows {
 		if len(want) == 0 || slices.Contains(want, s.Rows[i].Name) {
 			rows = append(rows, &s.Rows[i])
-		} else {
-			left = append(left, s.Rows[i].Name)
 		}
 	}
-	return rows, left, nil
+	return rows, nil
 }
 
 func (s *Suite) names() []string {

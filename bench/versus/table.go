@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -159,6 +160,10 @@ func footers(d *Document, results []Result, dir string) []string {
 			out = append(out, "ceiling   "+r.Row.Title+": moved by more than 15% within a block")
 		}
 	}
+	out = append(out, capacities(d)...)
+	if text := tunedRows(d); text != "" {
+		out = append(out, text)
+	}
 	for _, m := range d.Missing {
 		out = append(out, "not here  "+m.Title+": "+m.Why)
 	}
@@ -172,6 +177,53 @@ func footers(d *Document, results []Result, dir string) []string {
 		out = append(out, "error     "+d.Error)
 	}
 	return out
+}
+
+// capacities say what each side reached in the closed loops whose share was asked.
+func capacities(d *Document) []string {
+	var out []string
+	for _, row := range d.Rows {
+		var parts []string
+		for _, a := range d.Arms {
+			var found []string
+			for _, b := range d.blocksOf(row.Name) {
+				for _, v := range b.Capacity[a.Name] {
+					found = append(found, figure(v))
+				}
+			}
+			if len(found) > 0 {
+				parts = append(parts, a.Name+" "+strings.Join(found, " "))
+			}
+		}
+		if len(parts) > 0 {
+			out = append(out, fmt.Sprintf("capacity  %s: %s records/s in closed loops, of which %g%% were asked; what the generator reaches bounds them too", row.Title, strings.Join(parts, "; "), 100*row.Share))
+		}
+	}
+	return out
+}
+
+// tunedRows say where Kafka's second setting stood beside its first.
+func tunedRows(d *Document) string {
+	var names, rows []string
+	for _, a := range d.Arms {
+		if !a.Ours {
+			names = append(names, a.Name)
+		}
+	}
+	if len(names) < 2 {
+		return ""
+	}
+	for _, row := range d.Rows {
+		for _, b := range d.blocksOf(row.Name) {
+			if len(b.windowsOf(names[1])) > 0 && row.Alone == "" && !slices.Contains(rows, row.Name) {
+				rows = append(rows, row.Name)
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("settings  %s stood beside %s in %s; in all other rows Kafka has its defaults", names[1], names[0], strings.Join(rows, ", "))
 }
 
 // under reports whether a line of a row did not reach its goal, or cannot be told to.

@@ -2,6 +2,7 @@ package versus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -49,7 +50,7 @@ func (s *session) run(ctx context.Context, a *arm, j job) (*Window, error) {
 			}
 		}
 	}
-	spec.KeepTopics = spec.KeepTopics || own
+	spec.KeepTopics = spec.KeepTopics || own || j.row.Deletes
 	cell := store.Cell{Number: 1, Name: j.row.Name, Kind: store.Latency, Rate: spec.Rate, Asked: *spec}
 	if spec.Question == workload.Capacity {
 		cell.Kind = store.Capacity
@@ -78,6 +79,9 @@ func (s *session) run(ctx context.Context, a *arm, j job) (*Window, error) {
 	if own && run.Result != nil {
 		s.readBack(ctx, a, w, run.Result, from)
 	}
+	if j.row.Deletes && run.Result != nil {
+		s.deleted(ctx, a, w, run.Result)
+	}
 	if j.topic == "" && run.Result != nil {
 		for _, topic := range run.Result.Run.Topics {
 			a.gone(ctx, topic)
@@ -87,6 +91,21 @@ func (s *session) run(ctx context.Context, a *arm, j job) (*Window, error) {
 		return w, fmt.Errorf("%s ended during row %s", a.info.Name, j.row.Name)
 	}
 	return w, nil
+}
+
+// deleted looks whether retention deleted something, and removes the window's topics.
+func (s *session) deleted(ctx context.Context, a *arm, w *Window, res *result.Result) {
+	for _, topic := range res.Run.Topics {
+		first, err := firstOffsets(ctx, a.target.Bootstrap, topic)
+		err = errors.Join(err, dropTopic(ctx, a.target.Bootstrap, topic))
+		if err == nil && first == 0 {
+			err = errors.New("retention deleted nothing")
+		}
+		if err != nil {
+			w.Status = string(store.Invalid)
+			w.Reasons = append(w.Reasons, topic+": "+err.Error())
+		}
+	}
 }
 
 // newWindow takes over what the document keeps of a run.
