@@ -53,6 +53,10 @@ func (l *Log) checkpoint(end kafka.Offset) (kafka.Offset, error) {
 	if err != nil {
 		return l.RecoveryPoint(), err
 	}
+	if !l.env.durable() { // whole, and not known to be on disk
+		l.written.Store(int64(end))
+		return l.RecoveryPoint(), nil
+	}
 	l.recovery.Store(int64(end))
 	return end, nil
 }
@@ -149,6 +153,9 @@ func (l *Log) writeEpochs() error {
 // sync makes one kind of file durable in every segment where it has been written, and new folder entries. With
 // kindLog it moves the flushed offset to end. [work]
 func (l *Log) sync(k kind, end kafka.Offset) error {
+	if !l.env.durable() {
+		return nil
+	}
 	l.mu.Lock()
 	err := l.mu.failed
 	var dirty []*segment
@@ -162,9 +169,6 @@ func (l *Log) sync(k kind, end kafka.Offset) error {
 	newFolder, newID := l.mu.newFolder, l.mu.newID
 	l.mu.newFiles, l.mu.newFolder, l.mu.newID = false, false, false
 	l.mu.Unlock()
-	if !l.env.durable() {
-		dirty, newFiles, newFolder, newID = nil, false, false, false
-	}
 	if err == nil && newID {
 		err = l.syncTopicID()
 	}
@@ -243,7 +247,7 @@ func (l *Log) dropFiles(s *segment, dead bool) {
 }
 
 // Close writes everything out durably with a final producer snapshot, and closes all files; leases stay valid until
-// they are released. A log that was opened from a summary and never used is not touched. [append lock]
+// they are released. Under Env.Postpone nothing is forced to disk, and what is little stays for the Summary alone. A log that was opened from a summary and never used is not touched. [append lock]
 func (l *Log) Close() error {
 	if l.state.Load() == stateLazy {
 		l.state.Store(stateClosed)
@@ -253,6 +257,12 @@ func (l *Log) Close() error {
 	defer l.work.Unlock()
 	if l.state.Load() == stateClosed {
 		return nil
+	}
+	if l.leave() {
+		err := l.stampLast()
+		l.state.Store(stateClosed)
+		l.release(true)
+		return err
 	}
 	end := l.appendEnd
 	l.mu.Lock()
@@ -268,16 +278,22 @@ func (l *Log) Close() error {
 	if l.Config().Preallocate && err == nil {
 		err = l.trim(l.cur)
 	}
-	if st, serr := l.env.FS.Stat(l.fileName(l.cur.base, kindLog.suffix())); serr == nil {
-		l.mu.Lock()
-		l.cur.lastWriteMS = st.ModTime.UnixMilli()
-		l.mu.Unlock()
-	} else {
-		err = errors.Join(err, serr)
-	}
+	err = errors.Join(err, l.stampLast())
 	l.state.Store(stateClosed)
 	l.release(true)
 	return err
+}
+
+// stampLast takes over the active segment's modification time, by which a start knows the file again.
+func (l *Log) stampLast() error {
+	st, err := l.env.FS.Stat(l.fileName(l.cur.base, kindLog.suffix()))
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.cur.lastWriteMS = st.ModTime.UnixMilli()
+	l.mu.Unlock()
+	return nil
 }
 
 // closeTimes ends the time index with the highest timestamp, so that a start need not look for it. [Log.mu]
@@ -300,6 +316,7 @@ func (l *Log) Summary() *Summary {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &Summary{TopicID: l.id, Start: l.StartOffset(), End: l.EndOffset(), Epochs: l.mu.epochs.list, SnapshotOffset: l.mu.lastSnap, Producers: l.mu.producers}
+	l.reliedLocked(s)
 	for _, seg := range l.mu.segs {
 		s.Segments = append(s.Segments, seg.describeLocked())
 	}

@@ -69,7 +69,8 @@ type Log struct {
 		failed    error        // a failed fsync: never repeated
 		hints     *readHints
 		mark      *markState
-		producers bool // there are producers: Summary
+		left      []byte // Summary.Left, until it has been looked at
+		producers bool   // there are producers: Summary
 	}
 	tail   atomic.Pointer[tailRing]
 	unread atomic.Int32 // appends to the ring since the last Read, about

@@ -3,6 +3,7 @@ package commitlog
 import (
 	"bytes"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tidemark/tidemark/core/compress"
@@ -20,6 +21,8 @@ type machine struct {
 	later []func() error
 	held  []heldSlice
 	mark  kafka.Offset
+
+	postpone atomic.Bool
 }
 
 // heldSlice is a read that has not been released, with what it must go on holding.
@@ -41,7 +44,7 @@ func TestMetamorphic(t *testing.T) {
 		m := &machine{seq: map[kafka.ProducerID]int32{}}
 		m.w = newWorld(t, cfg)
 		m.w.l.Abandon()
-		m.w.env = (&Env{FS: m.w.mem, NowMS: func() int64 { return m.w.now }, Files: NewFileCache(rapid.SampledFrom([]int{1, 3, 100}).Draw(rt, "openFiles"))}).withDefaults()
+		m.w.env = (&Env{FS: m.w.mem, Postpone: &m.postpone, NowMS: func() int64 { return m.w.now }, Files: NewFileCache(rapid.SampledFrom([]int{1, 3, 100}).Draw(rt, "openFiles"))}).withDefaults()
 		if n := rapid.SampledFrom([]int64{0, 2000, 1 << 20}).Draw(rt, "tailBytes"); n > 0 {
 			m.w.env.Tail = NewTailBudget(n)
 		}
@@ -189,15 +192,19 @@ func (m *machine) flush(rt *rapid.T) {
 }
 
 // restart stops the log in one of four ways: cleanly with and without manifest, killed, and killed with the index
-// files gone.
+// files gone. A clean stop may be one of many logs, which writes little.
 func (m *machine) restart(rt *rapid.T) {
 	l, how := m.w.l, rapid.IntRange(0, 3).Draw(rt, "how")
 	start, point := l.StartOffset(), l.RecoveryPoint()
 	if how < 2 {
-		if err := l.Close(); err != nil {
+		m.postpone.Store(rapid.Bool().Draw(rt, "postpone"))
+		err := l.Close()
+		m.postpone.Store(false)
+		if err != nil {
 			rt.Fatal(err)
 		}
-		point = l.EndOffset()
+		s := l.Summary()
+		point, m.mark = s.Recovery, s.Written
 	} else {
 		l.Abandon()
 	}

@@ -23,8 +23,8 @@ type Env struct {
 	// any goroutine, at any time until Close, and its error is an I/O error of the log folder. nil runs the work in
 	// place and hands its error to the append.
 	Later func(l *Log, work func() error)
-	// Postpone, while it holds true, keeps everything from being synced: whoever stores true closes many logs and then
-	// syncs the file system once (vfs.FS.SyncAll), before anything relies on them. nil: never.
+	// Postpone, while it holds true, keeps everything from being synced: whoever stores true closes many logs, and then
+	// syncs the file system once (vfs.FS.SyncAll) or relies on the page cache. No point moves meanwhile but WrittenPoint. nil: never.
 	Postpone *atomic.Bool
 }
 
@@ -114,4 +114,8 @@ type Summary struct {
 	Epochs         []EpochStart
 	SnapshotOffset kafka.Offset // of the newest producer snapshot; -1: none
 	Producers      bool         // the snapshot holds producers, so it must be read before the first append
+	// Recovery, Written and Flushed are the log's RecoveryPoint, WrittenPoint and FlushedOffset.
+	Recovery, Written, Flushed kafka.Offset
+	// Left is what the stop has not written to the log's files (leave.go); empty: nothing.
+	Left []byte
 }

@@ -32,8 +32,18 @@ func OpenFromSummary(o Options, s *Summary) (*Log, error) {
 	l.appendEnd = s.End
 	l.start.Store(int64(s.Start))
 	l.end.Store(int64(s.End))
-	l.flushed.Store(int64(s.End))
-	l.recovery.Store(int64(s.End))
+	l.flushed.Store(int64(s.Flushed))
+	l.recovery.Store(int64(s.Recovery))
+	l.written.Store(int64(s.Written))
+	l.mu.left = s.Left
+	if s.Flushed < s.End || s.Recovery < s.Written {
+		l.mu.newFiles, l.mu.newFolder = true, true
+		for _, seg := range l.mu.segs {
+			if seg.end > s.Recovery {
+				seg.unsynced = [kinds]bool{true, true, true, true}
+			}
+		}
+	}
 	l.mu.epochs.list = slices.Clone(s.Epochs)
 	l.mu.lastSnap = s.SnapshotOffset
 	l.mu.producers = s.Producers
@@ -50,6 +60,7 @@ func (l *Log) wake() error {
 	if !l.asSummarised() {
 		l.env.Logger.Warn("the folder is not as the last stop left it; the log is recovered", "dir", l.Dir())
 		epochs := l.Epochs()
+		l.mu.snaps, l.mu.mark = nil, nil
 		if err := l.recover(l.StartOffset(), 0, 0, l.id); err != nil {
 			return fmt.Errorf("open log %s: %w", l.Dir(), err)
 		}
@@ -57,6 +68,9 @@ func (l *Log) wake() error {
 			l.AssignEpoch(epochs[n-1].Epoch, l.appendEnd)
 		}
 	}
+	l.mu.Lock()
+	l.mu.left = nil
+	l.mu.Unlock()
 	l.state.Store(stateReady)
 	return nil
 }
@@ -75,7 +89,14 @@ func (l *Log) asSummarised() bool {
 	if err != nil || st.Size != l.cur.size || st.ModTime.UnixMilli() != l.cur.lastWriteMS {
 		return false
 	}
+	hasLeft := len(l.mu.left) > 0
+	if hasLeft && !l.adoptLeft() {
+		return false
+	}
 	for _, s := range l.mu.segs {
+		if hasLeft && s == l.cur {
+			continue
+		}
 		max, at := s.maxTS, s.maxTSAt
 		if ok, err := l.loadIndexes(s); err != nil || !ok {
 			return false
@@ -93,7 +114,7 @@ func (l *Log) asSummarised() bool {
 		l.mu.Unlock()
 		l.dropFiles(s, false)
 	}
-	if !l.mu.producers {
+	if !l.mu.producers || l.producers != nil && l.producers.count() > 0 {
 		return true
 	}
 	list, err := l.readSnapshot(l.mu.lastSnap)

@@ -292,6 +292,15 @@ func (r *dir) stopCleaner() {
 
 // writeCleaned writes cleaner-offset-checkpoint.
 func (r *dir) writeCleaned() {
+	r.checkpoints.Lock()
+	defer r.checkpoints.Unlock()
+	if err := r.writeFiles(true, r.cleanedFile()); err != nil && !r.offline.Load() {
+		r.failed(err)
+	}
+}
+
+// cleanedFile is what cleaner-offset-checkpoint is to hold. [checkpoints]
+func (r *dir) cleanedFile() file {
 	r.cleaner.mu.Lock()
 	offsets := maps.Clone(r.cleaner.mu.known)
 	r.cleaner.mu.Unlock()
@@ -303,9 +312,5 @@ func (r *dir) writeCleaned() {
 			}
 		}
 	}
-	r.checkpoints.Lock()
-	defer r.checkpoints.Unlock()
-	if err := r.writeFile(cleanerFile, formatCheckpoint(offsets, order)); err != nil && !r.offline.Load() {
-		r.failed(err)
-	}
+	return file{cleanerFile, formatCheckpoint(offsets, order)}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,23 +52,57 @@ func (r *dir) readFile(name string) ([]byte, error) {
 
 // writeFile replaces a file in one step, durable when it returns.
 func (r *dir) writeFile(name string, b []byte) error {
-	to := path.Join(r.path, name)
+	return r.writeFiles(true, file{name, b})
+}
+
+// file is a file of the folder and what it is to hold.
+type file struct {
+	name string
+	data []byte
+}
+
+// writeFiles replaces files, each in one step, in their order. durable: all are on disk when it returns, by one sync of the
+// folder.
+func (r *dir) writeFiles(durable bool, files ...file) error {
+	files = slices.DeleteFunc(files, func(f file) bool {
+		old, err := r.readFile(f.name)
+		return durable && err == nil && old != nil && bytes.Equal(old, f.data) // nobody has written it but so
+	})
+	if len(files) == 0 {
+		return nil
+	}
+	for _, f := range files {
+		if err := r.writeTemporary(f, durable); err != nil {
+			return err
+		}
+	}
+	for _, f := range files {
+		to := path.Join(r.path, f.name)
+		if err := r.fs.Rename(to+".tmp", to); err != nil {
+			return err
+		}
+	}
+	if !durable {
+		return nil
+	}
+	return r.fs.SyncDir(r.path)
+}
+
+func (r *dir) writeTemporary(file file, durable bool) error {
+	to := path.Join(r.path, file.name)
 	f, err := r.fs.Create(to + ".tmp")
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(b, 0)
-	if err == nil {
+	_, err = f.WriteAt(file.data, 0)
+	if err == nil && durable {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		_ = r.fs.Remove(to + ".tmp") // a full disk needs the room
 		return fmt.Errorf("write %s: %w", to, err)
 	}
-	if err := r.fs.Rename(to+".tmp", to); err != nil {
-		return err
-	}
-	return r.fs.SyncDir(r.path)
+	return nil
 }
 
 func (r *dir) removeFile(name string) error {
@@ -177,10 +212,15 @@ func (r *dir) readCheckpoint(name string) map[kafka.TopicPartition]kafka.Offset 
 	return m
 }
 
-// checkpoint writes the three checkpoint files.
+// checkpoint writes the three checkpoint files, durably.
 func (r *dir) checkpoint() error {
 	r.checkpoints.Lock()
 	defer r.checkpoints.Unlock()
+	return r.writeFiles(true, r.checkpointFiles()...)
+}
+
+// checkpointFiles is what the three checkpoint files are to hold. [checkpoints]
+func (r *dir) checkpointFiles() []file {
 	r.mu.Lock()
 	r.mu.stale = nil // what is deleted from here on may be named once more
 	r.mu.Unlock()
@@ -192,6 +232,9 @@ func (r *dir) checkpoint() error {
 		case !ok:
 		case e.log != nil:
 			recovery[tp] = e.log.RecoveryPoint()
+			if e.summary != nil { // it has been closed
+				recovery[tp] = e.summary.Recovery
+			}
 			if s := e.log.StartOffset(); s > 0 {
 				start[tp] = s
 			}
@@ -200,12 +243,11 @@ func (r *dir) checkpoint() error {
 				hw[tp] = e.owner.HighWatermark()
 			}
 		case e.summary != nil:
-			recovery[tp], hw[tp] = e.summary.End, e.summary.End
+			recovery[tp], hw[tp] = e.summary.Recovery, e.summary.End
 			if e.summary.Start > 0 {
 				start[tp] = e.summary.Start
 			}
 		}
 	}
-	return errors.Join(r.writeFile(recoveryFile, formatCheckpoint(recovery, order)),
-		r.writeFile(startFile, formatCheckpoint(start, order)), r.writeFile(hwFile, formatCheckpoint(hw, order)))
+	return []file{{recoveryFile, formatCheckpoint(recovery, order)}, {startFile, formatCheckpoint(start, order)}, {hwFile, formatCheckpoint(hw, order)}}
 }

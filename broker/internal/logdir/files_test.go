@@ -47,34 +47,34 @@ func sample() []manifestEntry {
 	return []manifestEntry{
 		{tp("a", 0), &commitlog.Summary{TopicID: kafka.TopicID{1, 2}, Start: 3, End: 99, SnapshotOffset: -1,
 			Segments: []commitlog.Segment{{Base: 3, Size: 1000, MaxTimestamp: 1e12, MaxTimestampAt: 50, LastWriteMS: 1e12 + 1}, {Base: 60, Size: 10, MaxTimestamp: -1, MaxTimestampAt: -1}},
-			Epochs:   []commitlog.EpochStart{{Epoch: 1, Start: 3}, {Epoch: 4, Start: 60}}}},
+			Epochs:   []commitlog.EpochStart{{Epoch: 1, Start: 3}, {Epoch: 4, Start: 60}}, Recovery: 60, Written: 80, Flushed: 70, Left: []byte("left")}},
 		{tp("empty", 7), &commitlog.Summary{SnapshotOffset: 12, Producers: true}},
 	}
 }
 
 func TestManifestsComeBackOrAreRefused(t *testing.T) {
-	b := appendManifest(nil, sample())
-	list, err := parseManifest(b)
-	if err != nil || !bytes.Equal(appendManifest(nil, list), b) {
+	b := appendManifest(nil, "a boot", sample())
+	boot, list, err := parseManifest(b)
+	if err != nil || boot != "a boot" || !bytes.Equal(appendManifest(nil, boot, list), b) {
 		t.Fatal(list, err)
 	}
 	for i := range b {
-		if _, err := parseManifest(b[:i]); err == nil {
+		if _, _, err := parseManifest(b[:i]); err == nil {
 			t.Fatalf("cut to %d bytes it is accepted", i)
 		}
 		bad := bytes.Clone(b)
 		bad[i] ^= 4
-		if _, err := parseManifest(bad); err == nil {
+		if _, _, err := parseManifest(bad); err == nil {
 			t.Fatalf("with byte %d wrong it is accepted", i)
 		}
 	}
 }
 
 func FuzzManifest(f *testing.F) {
-	f.Add(appendManifest(nil, sample()))
+	f.Add(appendManifest(nil, "", sample()))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if list, err := parseManifest(b); err == nil {
-			if again, err := parseManifest(appendManifest(nil, list)); err != nil || len(again) != len(list) {
+		if boot, list, err := parseManifest(b); err == nil {
+			if _, again, err := parseManifest(appendManifest(nil, boot, list)); err != nil || len(again) != len(list) {
 				t.Fatal("what was read cannot be written", err)
 			}
 		}

@@ -67,5 +67,7 @@ func (d *Dirs) Recover(ctx context.Context) error { return d.recover(ctx) }
 // Start begins the schedules.
 func (d *Dirs) Start() { d.start() }
 
-// Close flushes every log, writes manifest, checkpoints and the clean-shutdown file, and gives the locks back.
+// Close closes every log, writes manifest, checkpoints and the clean-shutdown file, and gives the locks back. Up to 64 open
+// logs are forced to disk. More of them write no files and are left to the page cache, as long as that is little to read again:
+// the manifest then holds for the same boot alone (stop.go).
 func (d *Dirs) Close() error { return d.close() }

@@ -11,11 +11,14 @@ import (
 
 // The manifest of a clean stop, all integers varints but the last:
 //
-//	"TMF1" | count | count times: topic string | partition | topic id 16 bytes | start | end |
+//	"TMF2" | boot id string | count | count times: topic string | partition | topic id 16 bytes | start | end |
 //	         segments: count, then base, size, max timestamp, its offset, last write |
 //	         epochs: count, then epoch, start | snapshot offset | has producers |
+//	         recovery, written and flushed point | what is left of it, a string of commitlog's |
 //	crc32c of all before it, 4 bytes big-endian
-const manifestMagic = "TMF1"
+//
+// With a boot id it holds for that run of the operating system alone, whose page cache has what is not on disk yet.
+const manifestMagic = "TMF2"
 
 var errManifest = errors.New("manifest is damaged")
 
@@ -27,8 +30,10 @@ type manifestEntry struct {
 	summary *commitlog.Summary
 }
 
-func appendManifest(dst []byte, list []manifestEntry) []byte {
+func appendManifest(dst []byte, bootID string, list []manifestEntry) []byte {
 	dst = append(dst, manifestMagic...)
+	dst = binary.AppendUvarint(dst, uint64(len(bootID)))
+	dst = append(dst, bootID...)
 	dst = binary.AppendUvarint(dst, uint64(len(list)))
 	for _, m := range list {
 		s := m.summary
@@ -54,7 +59,11 @@ func appendManifest(dst []byte, list []manifestEntry) []byte {
 		if s.Producers {
 			has = 1
 		}
-		dst = binary.AppendVarint(dst, has)
+		for _, v := range []int64{has, int64(s.Recovery), int64(s.Written), int64(s.Flushed)} {
+			dst = binary.AppendVarint(dst, v)
+		}
+		dst = binary.AppendUvarint(dst, uint64(len(s.Left)))
+		dst = append(dst, s.Left...)
 	}
 	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst, record32C))
 }
@@ -95,17 +104,19 @@ func (r *manifestReader) take(n int) []byte {
 	return v
 }
 
-func parseManifest(b []byte) ([]manifestEntry, error) {
+// parseManifest reads a manifest; what is left of logs stays part of b.
+func parseManifest(b []byte) (bootID string, list []manifestEntry, err error) {
 	if len(b) < len(manifestMagic)+4 || string(b[:len(manifestMagic)]) != manifestMagic {
-		return nil, errManifest
+		return "", nil, errManifest
 	}
 	body := b[:len(b)-4]
 	if crc32.Checksum(body, record32C) != binary.BigEndian.Uint32(b[len(b)-4:]) {
-		return nil, errManifest
+		return "", nil, errManifest
 	}
 	r := manifestReader{b: body[len(manifestMagic):]}
+	bootID = string(r.take(r.count()))
 	n := r.count()
-	list := make([]manifestEntry, 0, min(n, 1<<20))
+	list = make([]manifestEntry, 0, min(n, 1<<20))
 	for ; n > 0 && !r.bad; n-- {
 		m := manifestEntry{summary: &commitlog.Summary{}}
 		s := m.summary
@@ -122,10 +133,12 @@ func parseManifest(b []byte) ([]manifestEntry, error) {
 		}
 		s.SnapshotOffset = kafka.Offset(r.int())
 		s.Producers = r.int() != 0
+		s.Recovery, s.Written, s.Flushed = kafka.Offset(r.int()), kafka.Offset(r.int()), kafka.Offset(r.int())
+		s.Left = r.take(r.count())
 		list = append(list, m)
 	}
 	if r.bad || len(r.b) != 0 {
-		return nil, errManifest
+		return "", nil, errManifest
 	}
-	return list, nil
+	return bootID, list, nil
 }

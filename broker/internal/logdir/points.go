@@ -3,7 +3,6 @@ package logdir
 import (
 	"bytes"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +40,9 @@ func (r *dir) markLogs() error {
 	b := append([]byte(r.bootID), '\n')
 	for _, tp := range r.sorted() {
 		e, ok := r.entry(tp)
+		if ok && e.log == nil && e.summary != nil {
+			b = appendPoint(b, tp, e.summary.Written, e.summary.TopicID)
+		}
 		if !ok || e.log == nil {
 			continue
 		}
@@ -56,30 +58,21 @@ func (r *dir) markLogs() error {
 				}
 			}
 		}
-		if p := e.log.WrittenPoint(); p > 0 {
-			b = fmt.Appendf(b, "%s %d %d %s\n", tp.Topic, tp.Partition, p, e.log.TopicID())
-		}
+		b = appendPoint(b, tp, e.log.WrittenPoint(), e.log.TopicID())
 	}
 	return r.writeSoft(pointsFile, b)
 }
 
-// writeSoft replaces a file in one step and forces nothing to disk.
-func (r *dir) writeSoft(name string, b []byte) error {
-	to := path.Join(r.path, name)
-	f, err := r.fs.Create(to + ".tmp")
-	if err != nil {
-		return err
+// appendPoint adds a log's line; one that has nothing to say has none.
+func appendPoint(b []byte, tp kafka.TopicPartition, p kafka.Offset, id kafka.TopicID) []byte {
+	if p <= 0 {
+		return b
 	}
-	_, err = f.WriteAt(b, 0)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		_ = r.fs.Remove(to + ".tmp")
-		return fmt.Errorf("write %s: %w", to, err)
-	}
-	return r.fs.Rename(to+".tmp", to)
+	return fmt.Appendf(b, "%s %d %d %s\n", tp.Topic, tp.Partition, p, id)
 }
+
+// writeSoft replaces a file in one step and forces nothing to disk.
+func (r *dir) writeSoft(name string, b []byte) error { return r.writeFiles(false, file{name, b}) }
 
 // readPoints reads the written points of an earlier process under this boot; nil when there is none.
 func (r *dir) readPoints() map[kafka.TopicPartition]writtenPoint {

@@ -8,7 +8,6 @@ import (
 	"path"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,37 +19,47 @@ import (
 func (r *dir) recover(ctx context.Context) error {
 	r.initCleaner()
 	points := r.readPoints()
-	if list, ok := r.manifest(); ok {
+	list, boot, ok := r.manifest()
+	if ok {
 		for _, m := range list {
-			r.mu.logs[m.tp] = &entry{summary: m.summary, start: m.summary.Start, recovery: m.summary.End}
+			r.mu.logs[m.tp] = &entry{summary: m.summary, start: m.summary.Start, recovery: m.summary.Recovery}
 		}
 		r.readLeft()
 		r.clean = true
 	} else if err := r.recoverAll(ctx, points); err != nil {
 		return err
 	}
-	if err := errors.Join(r.removeFile(cleanFile), r.removeFile(manifestFile), r.fs.SyncDir(r.path)); err != nil {
+	err := errors.Join(r.removeFile(cleanFile), r.removeFile(manifestFile))
+	if boot == "" { // a power loss must not bring them back; those of a boot have had their time then
+		err = errors.Join(err, r.fs.SyncDir(r.path))
+	}
+	if err != nil {
 		return fmt.Errorf("log folder %s: %w", r.path, err)
 	}
 	return nil
 }
 
-// manifest reads the files of a clean stop; false when it was none, or they cannot be trusted.
-func (r *dir) manifest() ([]manifestEntry, bool) {
+// manifest reads the files of a clean stop, and for which boot alone they hold; false when it was none, or they cannot be
+// trusted.
+func (r *dir) manifest() (list []manifestEntry, boot string, ok bool) {
 	clean, err := r.readFile(cleanFile)
 	if err != nil || clean == nil {
-		return nil, false
+		return nil, "", false
 	}
 	b, err := r.readFile(manifestFile)
 	if err != nil || b == nil {
-		return nil, false
+		return nil, "", false
 	}
-	list, err := parseManifest(b)
-	if err != nil {
-		r.d.o.Logger.Warn("manifest is ignored, every log is read", "file", path.Join(r.path, manifestFile), "error", err)
-		return nil, false
+	boot, list, err = parseManifest(b)
+	switch where := path.Join(r.path, manifestFile); {
+	case err != nil:
+		r.d.o.Logger.Warn("manifest is ignored, every log is read", "file", where, "error", err)
+		return nil, "", false
+	case boot != "" && boot != r.bootID:
+		r.d.o.Logger.Info("the system was started anew after the last stop, which had left logs to it to be written: every log is read", "file", where)
+		return nil, "", false
 	}
-	return list, true
+	return list, boot, true
 }
 
 // recoverAll opens every log of the folder, which makes it whole, several at once.
@@ -392,93 +401,4 @@ func (r *dir) retainLog(e entry, now int64) {
 	if e.log.StartOffset() != before {
 		e.owner.LogStartMoved()
 	}
-}
-
-// close ends the schedule, closes every log and writes what a clean start reads. A folder that is offline is left as it
-// is.
-func (r *dir) close() error {
-	select {
-	case <-r.stop:
-		return nil
-	default:
-	}
-	close(r.stop)
-	if r.done != nil {
-		<-r.done
-	}
-	r.flushed()
-	r.stopCleaner()
-	defer func() { _ = r.lock.Close() }()
-	if r.offline.Load() {
-		return nil
-	}
-	if err := r.leave(); err != nil {
-		return err
-	}
-	if r.full.Load() {
-		_ = r.removeFile(reserveFile) // what is written now is what it was kept for
-	}
-	list, whole, err := r.closeLogs()
-	if err != nil {
-		return err
-	}
-	if !whole {
-		// One could not be recovered: without the clean mark the next start tries all again.
-		return r.checkpoint()
-	}
-	r.doWork(math.MaxInt64)
-	r.writeCleaned()
-	if err := errors.Join(r.checkpoint(), r.writeFile(manifestFile, appendManifest(nil, list))); err != nil {
-		return err
-	}
-	return r.writeFile(cleanFile, []byte(`{"version":0,"brokerEpoch":-1}`))
-}
-
-// syncAllFrom is from how many open logs on a stop syncs the whole file system once: each log by itself costs up to eight
-// fsyncs, and 1,500 of them took six seconds.
-const syncAllFrom = 64
-
-// closeLogs closes every log, several at once, since each costs a few fsyncs. whole is false when one has no summary.
-func (r *dir) closeLogs() (list []manifestEntry, whole bool, err error) {
-	order := r.sorted()
-	open := 0
-	for _, tp := range order {
-		if e, ok := r.entry(tp); ok && e.log != nil {
-			open++
-		}
-	}
-	if open >= syncAllFrom {
-		r.postpone.Store(true)
-		defer func() {
-			r.postpone.Store(false)
-			if err == nil {
-				err = r.fs.SyncAll(r.path)
-			}
-		}()
-	}
-	summaries, errs := make([]*commitlog.Summary, len(order)), make([]error, len(order))
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(len(order), flushWidth) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(order)); i = next.Add(1) - 1 {
-				e, _ := r.entry(order[i])
-				if summaries[i] = e.summary; e.log == nil {
-					continue
-				}
-				if err := e.log.Close(); err != nil {
-					errs[i] = fmt.Errorf("close log %s: %w", e.log.Dir(), err)
-					continue
-				}
-				summaries[i] = e.log.Summary()
-			}
-		})
-	}
-	wg.Wait()
-	whole = true
-	for i, tp := range order {
-		whole = whole && summaries[i] != nil
-		list = append(list, manifestEntry{tp, summaries[i]})
-	}
-	return list, whole, errors.Join(errs...)
 }
