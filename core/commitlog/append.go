@@ -152,20 +152,20 @@ func (l *Log) note(bs []AppendBatch) {
 }
 
 // keepInTail puts an append into the tail ring, which has no gaps: it is let go before a large append, and where nobody has
-// read for a while.
+// read at the log's end for a while.
 func (l *Log) keepInTail(bs []AppendBatch) {
 	if !l.env.Tail.keeps() {
 		return
 	}
-	r, unread := l.tail.Load(), l.unread.Load()
-	if unread >= unreadAppends || total(bs) > maxTailAppend {
+	r, wanted, bytes := l.tail.Load(), l.wanted.Load(), total(bs)
+	if wanted <= 0 || bytes > maxTailAppend {
 		if l.ringed {
 			l.env.Tail.cut(r, 0)
 			l.ringed = false
 		}
 		return
 	}
-	l.unread.Store(unread + 1)
+	l.wanted.Store(wanted - 1 - int32(bytes/wantedBytes))
 	if r == nil {
 		r = &tailRing{}
 		l.tail.Store(r)

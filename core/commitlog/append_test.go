@@ -44,7 +44,7 @@ func TestOffsetInsideABatchReturnsThatBatch(t *testing.T) {
 
 func TestReadRespectsLimitAndMaxBytes(t *testing.T) {
 	ring, w := newWorld(t, Config{}), newWorld(t, Config{})
-	ring.env.Tail = NewTailBudget(1 << 20)
+	ring.ring(1 << 20)
 	for range 2 {
 		ring.append(batchSpec{records: 2, valueLen: 100})
 	}
@@ -91,7 +91,7 @@ func TestReadRespectsLimitAndMaxBytes(t *testing.T) {
 
 func TestNothingShowsBeforePublish(t *testing.T) {
 	w := newWorld(t, Config{})
-	w.env.Tail = NewTailBudget(1 << 20)
+	w.ring(1 << 20)
 	w.append(batchSpec{})
 	if err := w.l.Append([]AppendBatch{toAppend(batchSpec{}.build(t, 1))}); err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestLogIsBrokenWhenItCannotBeCutBack(t *testing.T) {
 
 func TestTailRingKeepsWithinItsBudget(t *testing.T) {
 	w := newWorld(t, Config{SegmentBytes: 1 << 20})
-	w.env.Tail = NewTailBudget(8 << 10)
+	w.ring(8 << 10)
 	var want []record.Batch
 	for i := range 100 {
 		want = append(want, w.append(batchSpec{valueLen: 300 + i}))
@@ -194,31 +194,52 @@ func TestTailRingKeepsWithinItsBudget(t *testing.T) {
 	w.check(want)
 }
 
-// A ring that nobody reads is let go, and comes back with the next read.
-func TestTailRingWithoutReadersIsLetGo(t *testing.T) {
-	w := newWorld(t, Config{SegmentBytes: 1 << 20})
+// A log has no ring before somebody reads at its end, and lets it go when nobody has for a while; reading elsewhere makes none.
+func TestTheTailRingIsForLogsThatAreReadAtTheirEnd(t *testing.T) {
+	w := newWorld(t, Config{SegmentBytes: 4 << 20})
 	w.env.Tail = NewTailBudget(1 << 20)
+	read := func(from kafka.Offset, ring int) {
+		t.Helper()
+		var s Slice
+		if err := w.l.Read(&s, from, 1<<20, w.l.EndOffset(), true); err != nil || len(s.Tail) != ring {
+			t.Errorf("from %d: %d batches of the ring, want %d: %v", from, len(s.Tail), ring, err)
+		}
+		s.Release()
+	}
 	var want []record.Batch
-	for range unreadAppends + 1 {
-		want = append(want, w.append(batchSpec{valueLen: 10}))
+	put := func(n, bytes int) {
+		for range n {
+			want = append(want, w.append(batchSpec{valueLen: bytes}))
+		}
 	}
+	put(2, 10)
+	read(0, 0)
+	put(1, 10)
+	if used := w.env.Tail.Used(); used != 0 {
+		t.Errorf("the ring of a log whose end nobody reads holds %d bytes", used)
+	}
+	read(3, 0) // at the end
+	put(2, 10)
+	read(3, 2)
+	put(wantedAppends+1, 10)
 	if used := w.env.Tail.Used(); used > maxSlabBytes { // the slab that is being filled
-		t.Errorf("ring holds %d bytes that nobody has read", used)
+		t.Errorf("the ring holds %d bytes that nobody has read", used)
 	}
-	w.check(want)
-	want = append(want, w.append(batchSpec{valueLen: 10}))
-	var s Slice
-	if err := w.l.Read(&s, unreadAppends+1, 1<<20, unreadAppends+2, true); err != nil || len(s.Tail) != 1 {
-		t.Errorf("%d batches of the ring after a read: %v", len(s.Tail), err)
+	read(w.l.EndOffset()-1, 0)
+	read(w.l.EndOffset(), 0)
+	put(1, 10)
+	read(w.l.EndOffset()-1, 1)
+	put(wantedAppends/8+1, 7*wantedBytes)
+	if used := w.env.Tail.Used(); used > maxSlabBytes {
+		t.Errorf("after %d large appends the ring holds %d bytes that nobody has read", wantedAppends/8+1, used)
 	}
-	s.Release()
 	w.check(want)
 }
 
 // A large append is read from the file, and the ring begins anew behind it.
 func TestLargeAppendsLeaveTheTailRing(t *testing.T) {
 	w := newWorld(t, Config{SegmentBytes: 1 << 20})
-	w.env.Tail = NewTailBudget(1 << 20)
+	w.ring(1 << 20)
 	want := []record.Batch{w.append(batchSpec{valueLen: 300})}
 	want = append(want, w.append(batchSpec{valueLen: maxTailAppend}))
 	if used := w.env.Tail.Used(); used > maxSlabBytes {
@@ -240,7 +261,7 @@ func TestLargeAppendsLeaveTheTailRing(t *testing.T) {
 // once, unless they are large for that.
 func TestTailRingCopiesSmallBatchesOut(t *testing.T) {
 	w := newWorld(t, Config{})
-	w.env.Tail = NewTailBudget(1 << 20)
+	w.ring(1 << 20)
 	for _, c := range []struct {
 		valueLen int
 		want     int64
@@ -289,7 +310,7 @@ func TestSteadyAppendAllocatesNothing(t *testing.T) {
 		t.Skip("buffers are checked, not pooled, in this build")
 	}
 	w := newWorld(t, Config{})
-	w.env.Tail = NewTailBudget(256 << 10)
+	w.ring(256 << 10)
 	w.env.FS = discard{}
 	w.l.env.Files.drop(&w.l.cur.files[kindLog], false)
 	batch := batchSpec{valueLen: 1000, id: 5}.build(t, 0)

@@ -72,7 +72,7 @@ func BenchmarkAppend(b *testing.B) {
 // BenchmarkAppendOwn is BenchmarkAppend on a file system that discards: what the package itself costs an append.
 func BenchmarkAppendOwn(b *testing.B) {
 	w := newWorld(b, Config{})
-	w.env.Tail = NewTailBudget(16 << 20)
+	w.ring(16 << 20)
 	w.env.FS = discard{}
 	w.l.env.Files.drop(&w.l.cur.files[kindLog], false)
 	template := batchSpec{valueLen: 1000}.build(b, 0)

@@ -545,7 +545,7 @@ func TestReadersBesideCleaning(t *testing.T) {
 // The tail ring does not go on answering with what has been compacted away.
 func TestCompactionReachesTheTailRing(t *testing.T) {
 	w := newWorld(t, compactConfig())
-	w.env.Tail = NewTailBudget(1 << 20)
+	w.ring(1 << 20)
 	for i := range 10 {
 		w.put(batchSpec{ts: 1}, kv{"k", []byte{byte(i)}})
 	}

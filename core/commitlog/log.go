@@ -73,7 +73,7 @@ type Log struct {
 		producers bool   // there are producers: Summary
 	}
 	tail   atomic.Pointer[tailRing]
-	unread atomic.Int32 // appends to the ring since the last Read, about
+	wanted atomic.Int32 // how many appends the ring still keeps if nobody reads at the log's end, about
 	ringed bool         // the ring may hold something; the append lock guards it
 
 	// work serialises flush, retention, truncation and close, and is held across their I/O.

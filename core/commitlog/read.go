@@ -94,9 +94,6 @@ func (l *Log) Read(s *Slice, from kafka.Offset, maxBytes int, limit kafka.Offset
 	if err := l.ready(); err != nil {
 		return err
 	}
-	if l.unread.Load() != 0 {
-		l.unread.Store(0)
-	}
 	s.Bytes, s.Next = 0, from
 	var err error
 	for range 3 {
@@ -107,9 +104,11 @@ func (l *Log) Read(s *Slice, from kafka.Offset, maxBytes int, limit kafka.Offset
 		}
 		limit := min(limit, end)
 		if from >= limit {
+			l.want()
 			return nil
 		}
 		if r := l.tail.Load(); r != nil && s.From != FileSource && l.env.Tail.read(r, s, from, maxBytes, limit, minOne) {
+			l.want()
 			return nil
 		}
 		if s.From == TailSource {
@@ -128,6 +127,13 @@ func (l *Log) Read(s *Slice, from kafka.Offset, maxBytes int, limit kafka.Offset
 		err = errors.Join(err, ErrCorrupt)
 	}
 	return err
+}
+
+// want notes that somebody reads at the log's end.
+func (l *Log) want() {
+	if l.wanted.Load() != wantedAppends {
+		l.wanted.Store(wantedAppends)
+	}
 }
 
 // findLocked is the number of the segment that holds an offset: the last one that begins at or before it.

@@ -146,7 +146,7 @@ func TestDeleteBefore(t *testing.T) {
 func TestTruncate(t *testing.T) {
 	for to := kafka.Offset(0); to <= 26; to++ {
 		w := newWorld(t, Config{SegmentBytes: 600, IndexIntervalBytes: 100})
-		w.env.Tail = NewTailBudget(1 << 20)
+		w.ring(1 << 20)
 		var want []record.Batch
 		for i := range 12 {
 			want = append(want, w.append(batchSpec{records: 2, valueLen: 40, ts: int64(1000 + 10*i), id: 1, seq: int32(2 * i), leaderEpo: kafka.LeaderEpoch(i / 4)}))

@@ -16,9 +16,13 @@ const copyShare = 4
 // batches of 1 MiB the ring cost 6 to 17% of the broker's produce rate.
 const maxTailAppend = 256 << 10
 
-// unreadAppends is after how many appends that nobody has read since a log's ring is let go, until the next read: a ring that
-// nobody reads costs what a large append does, at every size.
-const unreadAppends = 256
+// A log keeps its appends in the ring for as many as wantedAppends after somebody has read at its end, where a further one
+// counts for each wantedBytes of an append: a ring that nobody reads costs what a large append does, at every size. A log
+// that is written alone has none, nor has one whose readers are far behind.
+const (
+	wantedAppends = 256
+	wantedBytes   = 16 << 10
+)
 
 // Batches below a quarter of a slab are copied into one together, whichever log they belong to: a ring of small batches
 // then is buffers of one size, which go round. In buffers of their own sizes every change of what producers send left a
