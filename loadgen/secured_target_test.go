@@ -103,7 +103,9 @@ type front struct {
 	t         *testing.T
 	l         net.Listener
 	to        string
-	mechanism string // "" asks for none
+	mechanism string        // "" asks for none
+	lifetime  time.Duration // of a session, which clients are told; 0 is as long as the connection
+	sessions  sessions
 	scram     *scram.Server
 	wg        sync.WaitGroup
 }
@@ -159,8 +161,10 @@ func (f *front) serve(c net.Conn) {
 	defer up.Close()
 	var mu sync.Mutex
 	pending := map[int32]asked{}
+	answered, waiting := sync.NewCond(&mu), 0
 	f.wg.Go(func() {
 		defer c.Close()
+		defer func() { mu.Lock(); waiting = 0; answered.Broadcast(); mu.Unlock() }()
 		for {
 			frame, err := readFrame(up)
 			if err != nil {
@@ -177,6 +181,10 @@ func (f *front) serve(c net.Conn) {
 			if writeFrame(c, frame) != nil {
 				return
 			}
+			mu.Lock()
+			waiting--
+			answered.Broadcast()
+			mu.Unlock()
 		}
 	})
 	var who authentication
@@ -189,17 +197,30 @@ func (f *front) serve(c net.Conn) {
 		id := int32(binary.BigEndian.Uint32(frame[4:]))
 		switch {
 		case a.key == 17 || a.key == 36:
+			mu.Lock()
+			for waiting > 0 { // a broker answers in the order of the requests
+				answered.Wait()
+			}
+			mu.Unlock()
+			if a.key == 17 {
+				f.sessions.begins(who.ok)
+				who = authentication{}
+			}
 			if !f.authenticate(c, &who, a, id, frame) {
 				return
 			}
 			continue
 		case a.key != 18 && f.mechanism != "" && !who.ok:
+			f.sessions.intrudes()
 			return
 		case a.key == 3 || a.key == 10 || a.key == 18:
 			mu.Lock()
 			pending[id] = a
 			mu.Unlock()
 		}
+		mu.Lock()
+		waiting++
+		mu.Unlock()
 		if writeFrame(up, frame) != nil {
 			return
 		}
@@ -270,6 +291,9 @@ func (f *front) authenticate(c net.Conn, who *authentication, a asked, id int32,
 			text := "Authentication failed"
 			h.ErrorCode, h.ErrorMessage = int16(kafka.SaslAuthenticationFailed), &text
 		}
+	}
+	if h, ok := resp.(*kmsg.SASLAuthenticateResponse); ok && who.ok {
+		h.SessionLifetimeMillis = f.lifetime.Milliseconds()
 	}
 	return writeFrame(c, resp.AppendTo(binary.BigEndian.AppendUint32(nil, uint32(id)))) == nil
 }

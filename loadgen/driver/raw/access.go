@@ -3,6 +3,7 @@ package raw
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"time"
 
@@ -20,16 +21,19 @@ const maxAuthenticationSteps = 16
 const wrappedPiece = 16 << 10
 
 // authenticate says who the client is, as KIP-43 and KIP-152 have it. Neither the mechanism's words nor the broker's
-// challenges are in an error.
-func (c *conn) authenticate(ctx context.Context, m sasl.Mechanism) error {
+// challenges are in an error. Nothing else is written meanwhile: a broker takes any other request for an attack.
+// lifetime is how long the answer holds, 0 for as long as the connection.
+func (c *conn) authenticate(ctx context.Context, m sasl.Mechanism) (lifetime time.Duration, err error) {
+	c.hold(true)
+	defer func() { c.hold(false) }()
 	hand := kmsg.NewPtrSASLHandshakeRequest()
 	hand.Version, hand.Mechanism = 1, m.Name()
-	kresp, err := c.call(ctx, hand)
+	kresp, err := c.callFirst(ctx, hand)
 	if err != nil {
-		return fmt.Errorf("sasl: %w", err)
+		return 0, fmt.Errorf("sasl: %w", err)
 	}
 	if h := kresp.(*kmsg.SASLHandshakeResponse); h.ErrorCode != 0 {
-		return fmt.Errorf("sasl: the broker does not take mechanism %s, it takes %q: %w", m.Name(), h.SupportedMechanisms, kafka.ErrorCode(h.ErrorCode))
+		return 0, fmt.Errorf("sasl: the broker does not take mechanism %s, it takes %q: %w", m.Name(), h.SupportedMechanisms, kafka.ErrorCode(h.ErrorCode))
 	}
 	host, _, err := net.SplitHostPort(c.addr)
 	if err != nil {
@@ -37,15 +41,15 @@ func (c *conn) authenticate(ctx context.Context, m sasl.Mechanism) error {
 	}
 	session, words, err := m.Authenticate(ctx, host)
 	if err != nil {
-		return fmt.Errorf("sasl %s: %w", m.Name(), err)
+		return 0, fmt.Errorf("sasl %s: %w", m.Name(), err)
 	}
 	most := c.versions[int16(kmsg.SASLAuthenticate)][1]
 	for range maxAuthenticationSteps {
 		req := kmsg.NewPtrSASLAuthenticateRequest()
 		req.Version, req.SASLAuthBytes = min(most, req.MaxVersion()), words
-		kresp, err := c.call(ctx, req)
+		kresp, err := c.callFirst(ctx, req)
 		if err != nil {
-			return fmt.Errorf("sasl %s: %w", m.Name(), err)
+			return 0, fmt.Errorf("sasl %s: %w", m.Name(), err)
 		}
 		resp := kresp.(*kmsg.SASLAuthenticateResponse)
 		if resp.ErrorCode != 0 {
@@ -53,19 +57,74 @@ func (c *conn) authenticate(ctx context.Context, m sasl.Mechanism) error {
 			if resp.ErrorMessage != nil {
 				text = ": " + *resp.ErrorMessage
 			}
-			return fmt.Errorf("sasl %s: %w%s", m.Name(), kafka.ErrorCode(resp.ErrorCode), text)
+			return 0, fmt.Errorf("sasl %s: %w%s", m.Name(), kafka.ErrorCode(resp.ErrorCode), text)
 		}
 		done, next, err := session.Challenge(resp.SASLAuthBytes)
 		if err != nil {
-			return fmt.Errorf("sasl %s: the broker's answer: %w", m.Name(), err)
+			return 0, fmt.Errorf("sasl %s: the broker's answer: %w", m.Name(), err)
 		}
 		if done {
-			return nil
+			return time.Duration(resp.SessionLifetimeMillis) * time.Millisecond, nil
 		}
 		words = next
 	}
-	return fmt.Errorf("sasl %s: the broker wants more than %d answers", m.Name(), maxAuthenticationSteps)
+	return 0, fmt.Errorf("sasl %s: the broker wants more than %d answers", m.Name(), maxAuthenticationSteps)
 }
+
+// callFirst is call for a request of an authentication.
+func (c *conn) callFirst(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	r := &callRequest{req: req, err: make(chan error, 1)}
+	c.mu.Lock()
+	if err := c.mu.err; err != nil {
+		c.mu.Unlock()
+		return nil, err
+	}
+	c.mu.first = append(c.mu.first, r)
+	c.mu.Unlock()
+	return c.wait(ctx, r)
+}
+
+// hold keeps all requests but an authentication's from being written, and lets them go again.
+func (c *conn) hold(on bool) {
+	c.mu.Lock()
+	c.mu.holds = on
+	c.mu.Unlock()
+	if !on {
+		c.flushElsewhere()
+	}
+}
+
+// again is when to authenticate once more: some time before the session's end, as Kafka's own clients do, and not all
+// connections at once, for a hash of SCRAM costs the broker milliseconds. at is from 0 to 1.
+func again(lifetime time.Duration, at float64) time.Duration {
+	return time.Duration((0.85 + 0.1*at) * float64(lifetime))
+}
+
+// stayAuthenticated authenticates again on the same connection each time before the session ends (KIP-368). What was
+// written before is answered before, in its order; what comes meanwhile waits, and its waiting is in its latency. It ends
+// with the connection, or ends it where the broker says no.
+func (c *conn) stayAuthenticated(m sasl.Mechanism, lifetime time.Duration) {
+	for lifetime > 0 {
+		due := time.NewTimer(again(lifetime, rand.Float64()))
+		select {
+		case <-due.C:
+		case <-c.done:
+			due.Stop()
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), max(lifetime, leastReauthentication))
+		var err error
+		lifetime, err = c.authenticate(ctx, m)
+		cancel()
+		if err != nil {
+			c.fail(fmt.Errorf("broker %s: authenticate again: %w", c.addr, err))
+			return
+		}
+	}
+}
+
+// leastReauthentication is how long an authentication may take at least: a fetch that is parked is answered before it.
+const leastReauthentication = 10 * time.Second
 
 // writeWrapped is write for a connection that is no plain TCP socket. Small pieces are joined, so that a request is a
 // few TLS records and not one for each piece; waited is what the socket below says of itself, where it says something.

@@ -40,7 +40,8 @@ type request interface {
 // caller or the connection's writer; the reader's goroutine hands out the answers and never writes, so that a full
 // socket cannot delay the stamp of an answer.
 //
-// It is made by dial and ended by fail (or close); both goroutines end then, and all requests get failed.
+// It is made by dial and ended by fail (or close); all its goroutines end then (one more where the broker limits how long an
+// authentication holds), and all requests get failed.
 type conn struct {
 	nc       net.Conn
 	rc       syscall.RawConn // nil where nc is no plain TCP connection
@@ -58,6 +59,8 @@ type conn struct {
 	mu struct {
 		sync.Mutex
 		out     []request // to be written
+		first   []request // of an authentication: written before all others
+		holds   bool      // an authentication is under way: out waits
 		pending []sent    // written, waiting for an answer; oldest first
 		writing bool
 		err     error
@@ -92,12 +95,16 @@ func dial(ctx context.Context, addr, clientID string, access driver.Access) (*co
 	go c.readAnswers()
 	go c.writeRequests()
 	err = c.askVersions(ctx)
+	lifetime := time.Duration(0)
 	if err == nil && access.SASL != nil {
-		err = c.authenticate(ctx, access.SASL)
+		lifetime, err = c.authenticate(ctx, access.SASL)
 	}
 	if err != nil {
 		c.fail(err)
 		return nil, fmt.Errorf("broker %s: %w", addr, err)
+	}
+	if lifetime > 0 {
+		go c.stayAuthenticated(access.SASL, lifetime)
 	}
 	return c, nil
 }
@@ -155,10 +162,17 @@ func (c *conn) flush() (waited time.Duration) {
 		return 0
 	}
 	c.mu.writing = true
-	for len(c.mu.out) > 0 && c.mu.err == nil {
-		r := c.mu.out[0]
-		copy(c.mu.out, c.mu.out[1:])
-		c.mu.out = c.mu.out[:len(c.mu.out)-1]
+	for c.mu.err == nil {
+		queue := &c.mu.out
+		if c.mu.holds {
+			queue = &c.mu.first
+		}
+		if len(*queue) == 0 {
+			break
+		}
+		r := (*queue)[0]
+		copy(*queue, (*queue)[1:])
+		*queue = (*queue)[:len(*queue)-1]
 		id := c.mu.nextID
 		c.mu.nextID++
 		c.mu.Unlock()
@@ -403,8 +417,8 @@ func (c *conn) fail(err error) {
 
 func (c *conn) failRequests() {
 	c.mu.Lock()
-	pending, out, err := c.mu.pending, c.mu.out, c.mu.err
-	c.mu.pending, c.mu.out = nil, nil
+	pending, out, err := c.mu.pending, append(c.mu.first, c.mu.out...), c.mu.err
+	c.mu.pending, c.mu.out, c.mu.first = nil, nil, nil
 	c.mu.Unlock()
 	for _, s := range pending {
 		s.r.failed(err)
@@ -467,6 +481,12 @@ func (c *conn) call(ctx context.Context, req kmsg.Request) (kmsg.Response, error
 	if err := c.enqueue(r); err != nil {
 		return nil, err
 	}
+	return c.wait(ctx, r)
+}
+
+// wait writes what is to be written and waits for the answer to r.
+func (c *conn) wait(ctx context.Context, r *callRequest) (kmsg.Response, error) {
+	req := r.req
 	c.flush()
 	select {
 	case err := <-r.err:
