@@ -213,8 +213,8 @@ func (b *book) accepted(rs []driver.Record, h handover) {
 	}
 }
 
-// swap takes the histograms of the second that has passed, merging them into into, and reports what a merge dropped.
-func (b *book) swap(into *[numClocks]*hdrhistogram.Histogram) (dropped int64) {
+// swap takes the histograms of the second that has passed and hands each to take, which must be done with it when it returns.
+func (b *book) swap(take func(clock int, h *hdrhistogram.Histogram)) {
 	var full [numClocks]*hdrhistogram.Histogram
 	b.mu.Lock()
 	for i := range full {
@@ -224,19 +224,14 @@ func (b *book) swap(into *[numClocks]*hdrhistogram.Histogram) (dropped int64) {
 	}
 	b.mu.Unlock()
 	for i, h := range full {
-		if h == nil {
-			continue
+		if h != nil {
+			take(i, h)
+			h.Reset()
 		}
-		if into[i] == nil {
-			into[i] = newHistogram()
-		}
-		dropped += into[i].Merge(h)
-		h.Reset()
 	}
 	b.mu.Lock()
 	b.mu.spare = full
 	b.mu.Unlock()
-	return dropped
 }
 
 // skew is the busiest partition's acked records over the mean of all.

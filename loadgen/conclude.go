@@ -246,7 +246,7 @@ func (r *run) clocks(res *result.Result, clocks *[numClocks]clockRecorder) {
 			if len(r.groups) == 0 || r.ledger == nil {
 				continue
 			}
-			h := r.collector.total[i]
+			h := r.collector.total[i].histogram()
 			reached := c.overflow + c.negative
 			if h != nil {
 				reached += h.TotalCount()
@@ -254,7 +254,7 @@ func (r *run) clocks(res *result.Result, clocks *[numClocks]clockRecorder) {
 			censored = max(0, e.Intended*int64(len(r.groups))-reached)
 		}
 		name := clockNames[i]
-		res.Clocks[name] = summarise(r.collector.total[i], c.overflow, c.negative, censored, c.slots, r.collector.dropped)
+		res.Clocks[name] = summarise(r.collector.total[i].histogram(), c.overflow, c.negative, censored, c.slots, r.collector.dropped)
 		if lie.Told == lie.PartsAveraged {
 			averageParts(res.Clocks[name].Percentiles, r.collector.seconds, i)
 		}

@@ -67,14 +67,15 @@ type sparse struct {
 }
 
 func compact(h *hdrhistogram.Histogram) sparse {
-	s := sparse{total: h.TotalCount()}
-	if s.total == 0 {
+	var s sparse
+	if h.TotalCount() == 0 {
 		return s
 	}
 	for i, n := range h.Export().Counts {
 		if n != 0 {
 			s.at = append(s.at, int32(i))
 			s.counts = append(s.counts, n)
+			s.total += n
 		}
 	}
 	return s
@@ -86,6 +87,54 @@ func (s *sparse) spread() *hdrhistogram.Histogram {
 	for i, at := range s.at {
 		snap.Counts[at] = s.counts[i]
 	}
+	return hdrhistogram.Import(snap)
+}
+
+// joined is both together. An empty one costs nothing.
+func joined(a, b sparse) sparse {
+	switch {
+	case a.total == 0:
+		return b
+	case b.total == 0:
+		return a
+	}
+	out := sparse{total: a.total + b.total}
+	for i, j := 0, 0; i < len(a.at) || j < len(b.at); {
+		switch {
+		case j == len(b.at) || i < len(a.at) && a.at[i] < b.at[j]:
+			out.at, out.counts = append(out.at, a.at[i]), append(out.counts, a.counts[i])
+			i++
+		case i == len(a.at) || b.at[j] < a.at[i]:
+			out.at, out.counts = append(out.at, b.at[j]), append(out.counts, b.counts[j])
+			j++
+		default:
+			out.at, out.counts = append(out.at, a.at[i]), append(out.counts, a.counts[i]+b.counts[j])
+			i, j = i+1, j+1
+		}
+	}
+	return out
+}
+
+// tally is the sum of many sparse histograms, by slot; nil where there was none. Adding to it costs what the sparse one holds:
+// Merge walks both in full, a millisecond that is not the generator's to spend while it measures.
+type tally []int64
+
+func (t *tally) add(s *sparse) {
+	if *t == nil {
+		*t = newHistogram().Export().Counts
+	}
+	for i, at := range s.at {
+		(*t)[at] += s.counts[i]
+	}
+}
+
+// histogram is the sum as a histogram; nil where there was none.
+func (t tally) histogram() *hdrhistogram.Histogram {
+	if t == nil {
+		return nil
+	}
+	snap := newHistogram().Export()
+	copy(snap.Counts, t)
 	return hdrhistogram.Import(snap)
 }
 

@@ -331,7 +331,8 @@ func TestAnOpenLoopAboveCapacityEndsSaturated(t *testing.T) {
 func TestMergedHistogramsEqualThePooledData(t *testing.T) {
 	t.Parallel()
 	draws := workload.NewStream(7, 0, workload.ForArrivals)
-	pooled, merged := newHistogram(), newHistogram()
+	pooled, second := newHistogram(), sparse{}
+	var total tally
 	var values []int64
 	for part := range 2 {
 		h := newHistogram()
@@ -343,12 +344,18 @@ func TestMergedHistogramsEqualThePooledData(t *testing.T) {
 			}
 		}
 		packed := compact(h)
-		if dropped := merged.Merge(packed.spread()); dropped != 0 {
-			t.Errorf("%d values were dropped", dropped)
+		if packed.total != h.TotalCount() {
+			t.Errorf("%d values of %d", packed.total, h.TotalCount())
 		}
+		total.add(&packed)
+		second = joined(second, packed)
 	}
-	if !merged.Equals(pooled) {
+	merged := total.histogram()
+	if !merged.Equals(pooled) || !second.spread().Equals(pooled) || second.total != pooled.TotalCount() {
 		t.Error("merged is not pooled")
+	}
+	if tally(nil).histogram() != nil {
+		t.Error("a clock that nobody recorded has a histogram")
 	}
 	slices.Sort(values)
 	l := summarise(merged, 0, 0, 0, nil, 0)
