@@ -277,7 +277,7 @@ type Run struct {
 // Marks that a run may carry. FreshMemory takes a capacity run's cost and throughput out of the ratios, Profiled takes a
 // run out of everything; the others are said beside its figures.
 const (
-	MarkFreshMemory  = "fresh memory"  // wrote into memory that nobody had touched before: a page costs a fault in the host
+	MarkFreshMemory  = "fresh memory"  // wrote more than was touched right before it into free memory: a page costs a fault in the host
 	MarkSteal        = "steal"         // the hypervisor took over 1% of the window
 	MarkLate         = "late pacer"    // over a tenth of the ack p99 may be the generator's own lateness
 	MarkCeilingMoved = "ceiling moved" // ceilings before and after are over 15% apart

@@ -46,9 +46,7 @@ func (b *beside) again() []result.Ceiling {
 // Touch uses n bytes of memory for page cache and gives them back right before a run, so that the run does not pay for
 // pages that the host has yet to find (METHOD 5). It takes at most an eighth of what is available.
 func (t *Target) Touch(n int64) (touched int64, err error) {
-	touched, err = host.Touch(filepath.Dir(t.options.Data), min(n, ReadMemory().Available/8))
-	t.touched = max(t.touched, touched)
-	return touched, err
+	return host.Touch(filepath.Dir(t.options.Data), min(n, ReadMemory().Available/8))
 }
 
 // mostPerSec is more than one producer has made a broker write here.

@@ -65,17 +65,16 @@ func Judge(c *store.Cell, r *store.Run, alive bool) {
 // ceilingShare is how far two ceilings may be apart (METHOD 5).
 const ceilingShare = 0.15
 
-// markMemory marks a run that wrote into memory which nobody had touched before, and learns what it gave back: the
-// topics of a run are deleted at its end, and the next run gets their pages.
+// markMemory marks a run that wrote into memory which was not touched right before it (METHOD 5). What an earlier run had
+// used does not count: a hypervisor takes back pages that lie free for two seconds.
 func (t *Target) markMemory(r *store.Run) {
 	if r.Result == nil || t.Mode() == "bootstrap" {
 		return
 	}
 	written := r.Result.Produce.Batches.WireBytes
-	if written > t.touched && r.Memory.Before.Free > written {
+	if written > r.Memory.FillBytes && r.Memory.Before.Free > written {
 		r.Marks = append(r.Marks, store.MarkFreshMemory)
 	}
-	t.touched = max(t.touched, written)
 	for _, c := range r.Ceilings {
 		if low, high := min(c.Before, c.After), max(c.Before, c.After); low < (1-ceilingShare)*high {
 			r.Marks = append(r.Marks, store.MarkCeilingMoved)

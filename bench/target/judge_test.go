@@ -58,10 +58,10 @@ func TestALatePacerIsAMark(t *testing.T) {
 }
 
 func TestStealAndFreshMemoryAreMarked(t *testing.T) {
-	tg := &Target{touched: 1000}
+	tg := &Target{}
 	r := &store.Run{Result: &result.Result{Valid: true, Ends: result.Ends{Intended: 1, Acked: 1}}, Cores: []result.Core{{Steal: 0.02}}}
 	r.Result.Produce.Batches.WireBytes = 2000
-	r.Memory.Before.Free = 5000
+	r.Memory.Before.Free, r.Memory.FillBytes = 5000, 1000
 	r.Ceilings = []result.Ceiling{{Before: 100, After: 80}}
 	Judge(&store.Cell{Kind: store.Capacity}, r, true)
 	tg.markMemory(r)
@@ -69,8 +69,19 @@ func TestStealAndFreshMemoryAreMarked(t *testing.T) {
 		t.Errorf("marks %v, want %v", r.Marks, want)
 	}
 	r.Marks, r.Ceilings = nil, []result.Ceiling{{Before: 100, After: 90}}
-	tg.markMemory(r) // the run before has used and given back as much
-	if len(r.Marks) != 0 {
-		t.Errorf("marks %v", r.Marks)
+	tg.markMemory(r) // what the run before has used, the host may have taken back
+	if !slices.Equal(r.Marks, []string{store.MarkFreshMemory}) {
+		t.Errorf("marks %v of a run that was touched too little for", r.Marks)
+	}
+	for name, change := range map[string]func(){
+		"enough was touched":          func() { r.Memory.FillBytes = 2000 },
+		"less is free than it writes": func() { r.Memory.FillBytes, r.Memory.Before.Free = 0, 1500 },
+	} {
+		r.Marks = nil
+		change()
+		tg.markMemory(r)
+		if len(r.Marks) != 0 {
+			t.Errorf("%s: marks %v", name, r.Marks)
+		}
 	}
 }

@@ -61,12 +61,12 @@ func (t *Target) Run(ctx context.Context, j Job) (*store.Run, error) {
 	}
 	ceiling := t.ceilingBeside(&j.Cell)
 	if t.Mode() != "bootstrap" && t.options.Data != "" && !t.options.NoTouch {
-		if _, err := t.Touch(willWrite(spec)); err != nil {
+		var err error
+		if r.Memory.FillBytes, err = t.Touch(willWrite(spec)); err != nil {
 			return nil, err
 		}
 	}
 	r.Memory.Before = ReadMemory()
-	r.Memory.FillBytes = t.touched
 	sampling := startSampler(t.PIDs, t.options.LightSampling)
 	r.Started = time.Now()
 	log, err := t.load(ctx, j, r, cellFile)

@@ -69,8 +69,6 @@ type Target struct {
 	LoadCores []int
 	Settings  []store.Setting
 	Version   string
-
-	touched int64 // bytes of memory that this bench has used and given back at once, at most
 }
 
 // SplitCores divides the cores this process may use: the target gets its own where there are two, half of them from
