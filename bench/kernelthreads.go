@@ -12,17 +12,23 @@ import (
 // isKernelThread is the kernel's flag PF_KTHREAD in /proc/PID/stat.
 const isKernelThread = 0x00200000
 
-// kernelThreads is what each of the host's kernel threads has used so far, nanoseconds by thread; empty where the host does
-// not show them.
-func kernelThreads() map[int]int64 {
-	used := map[int]int64{}
+// kernelThread is what a kernel thread has used so far, and the core that it last ran on: most are bound to one.
+type kernelThread struct {
+	nanos int64
+	core  int
+}
+
+// kernelThreads are the host's kernel threads; empty where the host does not show them.
+func kernelThreads() map[int]kernelThread {
+	used := map[int]kernelThread{}
 	folders, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range folders {
 		pid, err := strconv.Atoi(filepath.Base(dir))
 		if err != nil {
 			continue
 		}
-		if stat, err := os.ReadFile(filepath.Join(dir, "stat")); err != nil || flagsOf(stat)&isKernelThread == 0 {
+		stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+		if err != nil || field(stat, flagsField)&isKernelThread == 0 {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(dir, "schedstat"))
@@ -31,35 +37,44 @@ func kernelThreads() map[int]int64 {
 		}
 		if fields := bytes.Fields(text); len(fields) > 0 {
 			if n, err := strconv.ParseInt(string(fields[0]), 10, 64); err == nil {
-				used[pid] = n
+				used[pid] = kernelThread{n, int(field(stat, coreField))}
 			}
 		}
 	}
 	return used
 }
 
-// flagsOf are a task's flags: the seventh field behind its name, which stands in parentheses and may hold any character.
-func flagsOf(stat []byte) uint64 {
+// Fields of /proc/PID/stat, counted from 0 behind the name.
+const (
+	flagsField = 6
+	coreField  = 36
+)
+
+// field is a number of a task's stat, by its place behind the name, which stands in parentheses and may hold any character.
+func field(stat []byte, place int) uint64 {
 	end := bytes.LastIndexByte(stat, ')')
 	if end < 0 {
 		return 0
 	}
 	fields := bytes.Fields(stat[end+1:])
-	if len(fields) < 7 {
+	if len(fields) <= place {
 		return 0
 	}
-	flags, _ := strconv.ParseUint(string(fields[6]), 10, 64)
-	return flags
+	n, _ := strconv.ParseUint(string(fields[place]), 10, 64)
+	return n
 }
 
-// spentBetween is what kernel threads used from one reading to another; a thread that ended took its count along.
-func spentBetween(before, after map[int]int64) (nanos int64) {
-	for pid, n := range after {
-		if was := before[pid]; n > was {
-			nanos += n - was
+// spentBetween is what kernel threads used from one reading to another, by the core that they last ran on; a thread that
+// ended took its count along.
+func spentBetween(before, after map[int]kernelThread) (byCore map[int]int64, nanos int64) {
+	byCore = map[int]int64{}
+	for pid, now := range after {
+		if was := before[pid]; now.nanos > was.nanos {
+			byCore[now.core] += now.nanos - was.nanos
+			nanos += now.nanos - was.nanos
 		}
 	}
-	return nanos
+	return byCore, nanos
 }
 
 // settle writes a folder's file system out, so that what kernel threads still owe for a run is spent.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"testing"
 )
@@ -15,7 +16,7 @@ func TestKernelThreadsAreTheOnesThatTheKernelSays(t *testing.T) {
 		"no task":                                                      false,
 		"5 (short) S 1":                                                false,
 	} {
-		if got := flagsOf([]byte(text))&isKernelThread != 0; got != kernel {
+		if got := field([]byte(text), flagsField)&isKernelThread != 0; got != kernel {
 			t.Errorf("%q: %v", text, got)
 		}
 	}
@@ -24,19 +25,38 @@ func TestKernelThreadsAreTheOnesThatTheKernelSays(t *testing.T) {
 	}
 }
 
+// TestTheCoreOfAThreadIsTheOneItLastRanOn: the 39th field of stat.
+func TestTheCoreOfAThreadIsTheOneItLastRanOn(t *testing.T) {
+	stat := "16 (ksoftirqd/1) S 2 0 0 0 -1 69238848 0 0 0 0 0 55 0 0 20 0 1 0 42 0 0 18446744073709551615 0 0 0 0 0 0 0 2147483647 0 0 0 0 17 1 0 0 0 0 0"
+	if got := field([]byte(stat), coreField); got != 1 {
+		t.Errorf("core %d", got)
+	}
+	for pid, one := range kernelThreads() {
+		if one.core < 0 || one.core > 1<<14 || one.nanos < 0 {
+			t.Errorf("thread %d: %+v", pid, one)
+		}
+	}
+}
+
 func TestKernelTimeIsWhatGrewAndWhatBegan(t *testing.T) {
+	type threads map[int]kernelThread
 	for _, c := range []struct {
-		before, after map[int]int64
-		want          int64
+		before, after threads
+		want          map[int]int64
 	}{
-		{nil, nil, 0},
-		{map[int]int64{1: 100, 2: 50}, map[int]int64{1: 130, 2: 50}, 30},
-		{map[int]int64{1: 100, 2: 50}, map[int]int64{1: 130}, 30}, // one ended
-		{map[int]int64{1: 100}, map[int]int64{1: 100, 3: 7}, 7},   // one began
-		{map[int]int64{1: 100}, map[int]int64{1: 5}, 0},           // another under the same number
+		{nil, nil, map[int]int64{}},
+		{threads{1: {100, 0}, 2: {50, 1}}, threads{1: {130, 0}, 2: {50, 1}}, map[int]int64{0: 30}},
+		{threads{1: {100, 0}, 2: {50, 1}}, threads{1: {130, 0}, 2: {52, 1}}, map[int]int64{0: 30, 1: 2}},
+		{threads{1: {100, 0}, 2: {50, 1}}, threads{1: {130, 1}}, map[int]int64{1: 30}}, // one ended, one moved
+		{threads{1: {100, 0}}, threads{1: {100, 0}, 3: {7, 0}}, map[int]int64{0: 7}},   // one began
+		{threads{1: {100, 0}}, threads{1: {5, 0}}, map[int]int64{}},                    // another under the same number
 	} {
-		if got := spentBetween(c.before, c.after); got != c.want {
-			t.Errorf("%s: %d, want %d", fmt.Sprint(c.before, c.after), got, c.want)
+		sum := int64(0)
+		for _, n := range c.want {
+			sum += n
+		}
+		if got, nanos := spentBetween(c.before, c.after); !maps.Equal(got, c.want) || nanos != sum {
+			t.Errorf("%s: %v, %d, want %v", fmt.Sprint(c.before, c.after), got, nanos, c.want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/tidemark/tidemark/bench/gate"
 	"github.com/tidemark/tidemark/bench/host"
@@ -87,7 +88,8 @@ func (r *runner) measured(ctx context.Context, c *store.Cell, j target.Job) (*st
 // count, which the load process read, and what kernel threads spent for it until its pages were clean (METHOD 4).
 func (r *runner) try(ctx context.Context, j target.Job) (*store.Run, error) {
 	local := r.target.Mode() != "bootstrap" && !r.options.skipHost
-	var before map[int]int64
+	var before map[int]kernelThread
+	began := time.Now()
 	if local {
 		before = kernelThreads()
 	}
@@ -107,8 +109,12 @@ func (r *runner) try(ctx context.Context, j target.Job) (*store.Run, error) {
 		if err := settle(r.folder.Dir()); err != nil {
 			return nil, err
 		}
-		settled := p.CPUNanos + spentBetween(before, kernelThreads())
+		byCore, nanos := spentBetween(before, kernelThreads())
+		settled := p.CPUNanos + nanos
 		p.SettledCPUNanos = &settled
+		for i := range res.Cores {
+			res.Cores[i].Kernel = float64(byCore[res.Cores[i].Core]) / float64(max(1, time.Since(began)))
+		}
 	}
 	return res, nil
 }

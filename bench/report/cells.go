@@ -194,6 +194,7 @@ func (p *page) achieved(c *cell) string {
 		s += fmt.Sprintf(" The target used %s CPU-s/GB, %s with what kernel threads spent from the run's begin until its pages were clean.",
 			number(float64(t.CPUNanos)/float64(e.AckedBytes)), number(float64(*t.SettledCPUNanos)/float64(e.AckedBytes)))
 	}
+	s += coresOf(r.Cores)
 	for _, g := range r.Result.Consume.Groups {
 		if g.IdleMembers > 0 {
 			s += fmt.Sprintf(" %s of %d in group %s had no partition.", count(g.IdleMembers, "member"), g.Members, short(g.Name, 40))
@@ -201,6 +202,25 @@ func (p *page) achieved(c *cell) string {
 	}
 	if w := r.Result.Window; w.EndedBy != "" && w.EndedBy != "window" {
 		s += fmt.Sprintf(" The window ended after %s s by %s.", number(w.Seconds()), short(w.EndedBy, 30))
+	}
+	return s
+}
+
+// maxCores is how many cores a cell's paragraph lists.
+const maxCores = 8
+
+// coresOf tells what became of each of the host's cores (METHOD 4).
+func coresOf(cores []result.Core) (s string) {
+	for i, c := range cores {
+		if i == maxCores {
+			return s + fmt.Sprintf(" And %d more cores.", len(cores)-maxCores)
+		}
+		share := func(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) }
+		s += fmt.Sprintf(" Core %d: busy %s, soft interrupts %s, the host took %s", c.Core, share(c.Busy), share(c.SoftIRQ), share(c.Steal))
+		if c.Kernel > 0 {
+			s += ", kernel threads " + share(c.Kernel)
+		}
+		s += "."
 	}
 	return s
 }

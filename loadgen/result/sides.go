@@ -61,14 +61,15 @@ type Core struct {
 	IRQ     float64 `json:"irq"`
 	Steal   float64 `json:"steal"`
 	IOWait  float64 `json:"iowait"`
-	Kernel  float64 `json:"kernelThreads,omitempty"`
+	// Kernel is what kernel threads used of it from before the run until its pages were clean, by the core that each last ran on.
+	Kernel float64 `json:"kernelThreads,omitempty"`
 }
 
 // Memory is the page cache before and after the run (METHOD 5).
 type Memory struct {
 	Before MemoryState `json:"before"`
 	After  MemoryState `json:"after"`
-	// FillBytes is what the plan touched beforehand.
+	// FillBytes is what was touched right before the run.
 	FillBytes int64 `json:"fillBytes,omitempty"`
 }
 
