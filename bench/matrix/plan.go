@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark/tidemark/bench/calibrate"
 	"github.com/tidemark/tidemark/bench/stats"
 	"github.com/tidemark/tidemark/bench/store"
 	"github.com/tidemark/tidemark/bench/suites"
@@ -18,10 +19,12 @@ import (
 // What a run costs beside its warm-up and window, and a bench beside its runs. Measured on a two-core host; the plan
 // is an estimate and prints as one.
 const (
-	runOverhead      = 450 * time.Millisecond  // processes, topics, joining groups, drain, verification
-	capacityOverhead = 2000 * time.Millisecond // the same, reading to the end, writing dirty pages out, two ceilings
+	runOverhead      = 600 * time.Millisecond  // touching memory, processes, topics, joining groups, drain, verification
+	capacityOverhead = 1200 * time.Millisecond // the same, reading to the end, writing dirty pages out, two ceilings
 	profiledOverhead = 500 * time.Millisecond  // mutex and block profiles last whole seconds
-	startOverhead    = 6 * time.Second         // host ceilings, target start, report
+	startOverhead    = 4 * time.Second         // host ceilings, target start, report
+	calibrationTime  = 2500 * time.Millisecond // each session's (METHOD 3), where the host lets the first try be right
+	sinkTime         = 800 * time.Millisecond  // what each shape of workload reaches against the sink
 	windowMin        = 500 * time.Millisecond
 	windowMax        = time.Minute
 )
@@ -216,7 +219,7 @@ func (b *builder) budget() {
 		}
 		window = min(window, windowMax)
 	}
-	seconds := startOverhead
+	seconds := b.beforeRuns()
 	var bytes, ladderShares float64
 	for i := range b.plan.Cells {
 		c := &b.plan.Cells[i]
@@ -288,9 +291,19 @@ func (b *builder) repeatsTime(c *store.Cell) time.Duration {
 	return t
 }
 
+// beforeRuns is what a session spends beside its runs: on host and target, on its calibration, and on a reading of the sink
+// before the first run of each shape of workload.
+func (b *builder) beforeRuns() time.Duration {
+	shapes := map[string]bool{}
+	for i := range b.plan.Cells {
+		shapes[calibrate.Shape(&b.plan.Cells[i].Asked)] = true
+	}
+	return startOverhead + calibrationTime + time.Duration(len(shapes))*sinkTime
+}
+
 // leftFor is the window that makes the whole take the suite's seconds.
 func (b *builder) leftFor() time.Duration {
-	left := time.Duration(b.suite.Seconds*float64(time.Second)) - startOverhead
+	left := time.Duration(b.suite.Seconds*float64(time.Second)) - b.beforeRuns()
 	latencyRuns := 0.0
 	for i := range b.plan.Cells {
 		c := &b.plan.Cells[i]
