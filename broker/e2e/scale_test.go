@@ -113,15 +113,24 @@ func (s shape) patient(w *wire) *wire { _ = w.SetDeadline(time.Now().Add(10 * ti
 const requestPartitions = 5000
 
 // create makes the shape's topics: several to a request, a large topic by CreateTopics and CreatePartitions.
-func (s shape) create(w *wire) {
+func (s shape) create(w *wire) { s.createNamed(w, "") }
+
+// createNamed is create for one topic of another name.
+func (s shape) createNamed(w *wire, name string) {
 	w.t.Helper()
+	topic := func(i int) string {
+		if name != "" {
+			return name
+		}
+		return s.topic(i)
+	}
 	perRequest := max(1, requestPartitions/s.partitions)
 	for from := 0; from < s.topics; from += perRequest {
 		r := kmsg.NewPtrCreateTopicsRequest()
 		r.Version, r.TimeoutMillis = 7, 600_000
 		for i := from; i < min(from+perRequest, s.topics); i++ {
 			t := kmsg.NewCreateTopicsRequestTopic()
-			t.Topic, t.NumPartitions, t.ReplicationFactor = s.topic(i), int32(min(s.partitions, requestPartitions)), 1
+			t.Topic, t.NumPartitions, t.ReplicationFactor = topic(i), int32(min(s.partitions, requestPartitions)), 1
 			r.Topics = append(r.Topics, t)
 		}
 		for _, t := range ask[*kmsg.CreateTopicsResponse](w, r).Topics {
@@ -136,7 +145,7 @@ func (s shape) create(w *wire) {
 			r := kmsg.NewPtrCreatePartitionsRequest()
 			r.Version, r.TimeoutMillis = 3, 600_000
 			t := kmsg.NewCreatePartitionsRequestTopic()
-			t.Topic, t.Count = s.topic(i), int32(have)
+			t.Topic, t.Count = topic(i), int32(have)
 			r.Topics = append(r.Topics, t)
 			if got := ask[*kmsg.CreatePartitionsResponse](w, r).Topics[0]; got.ErrorCode != 0 {
 				w.t.Fatalf("%d partitions for %s: %d", have, got.Topic, got.ErrorCode)

@@ -302,15 +302,17 @@ func (r *dir) writeCleaned() {
 // cleanedFile is what cleaner-offset-checkpoint is to hold. [checkpoints]
 func (r *dir) cleanedFile() file {
 	r.cleaner.mu.Lock()
-	offsets := maps.Clone(r.cleaner.mu.known)
+	known := maps.Clone(r.cleaner.mu.known)
 	r.cleaner.mu.Unlock()
-	order := r.sorted()
-	for _, tp := range order {
-		if e, ok := r.entry(tp); ok && e.log != nil {
-			if off := e.log.CleanedTo(); off > 0 {
-				offsets[tp] = off
-			}
+	var text checkpointText
+	for _, tp := range r.sorted() {
+		off := known[tp]
+		if e, ok := r.entry(tp); ok && e.log != nil && e.log.CleanedTo() > 0 {
+			off = e.log.CleanedTo()
+		}
+		if off > 0 {
+			text.add(tp, off)
 		}
 	}
-	return file{cleanerFile, formatCheckpoint(offsets, order)}
+	return text.file(cleanerFile)
 }

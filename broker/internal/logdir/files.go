@@ -155,22 +155,21 @@ func (r *dir) adopt(clusterID string) error {
 	return r.writeFile(metaFile, []byte(text))
 }
 
-// formatCheckpoint writes Kafka's checkpoint format, version 0: a line for each partition.
-func formatCheckpoint(offsets map[kafka.TopicPartition]kafka.Offset, order []kafka.TopicPartition) []byte {
-	var b bytes.Buffer
-	n := 0
-	for _, tp := range order {
-		if _, ok := offsets[tp]; ok {
-			n++
-		}
-	}
-	fmt.Fprintf(&b, "0\n%d\n", n)
-	for _, tp := range order {
-		if off, ok := offsets[tp]; ok {
-			fmt.Fprintf(&b, "%s %d %d\n", tp.Topic, tp.Partition, off)
-		}
-	}
-	return b.Bytes()
+// checkpointText is a file in Kafka's checkpoint format, version 0, while it is made: a line for each partition.
+type checkpointText struct {
+	lines []byte
+	n     int
+}
+
+func (c *checkpointText) add(tp kafka.TopicPartition, off kafka.Offset) {
+	b := append(append(c.lines, tp.Topic...), ' ')
+	b = append(strconv.AppendInt(b, int64(tp.Partition), 10), ' ')
+	c.lines = append(strconv.AppendInt(b, int64(off), 10), '\n')
+	c.n++
+}
+
+func (c *checkpointText) file(name string) file {
+	return file{name, append(fmt.Appendf(nil, "0\n%d\n", c.n), c.lines...)}
 }
 
 // parseCheckpoint reads Kafka's checkpoint format.
@@ -224,30 +223,31 @@ func (r *dir) checkpointFiles() []file {
 	r.mu.Lock()
 	r.mu.stale = nil // what is deleted from here on may be named once more
 	r.mu.Unlock()
-	order := r.sorted()
-	recovery, start, hw := map[kafka.TopicPartition]kafka.Offset{}, map[kafka.TopicPartition]kafka.Offset{}, map[kafka.TopicPartition]kafka.Offset{}
-	for _, tp := range order {
+	var recovery, start, hw checkpointText
+	for _, tp := range r.sorted() {
 		e, ok := r.entry(tp)
+		var s kafka.Offset
 		switch {
 		case !ok:
 		case e.log != nil:
-			recovery[tp] = e.log.RecoveryPoint()
+			point, end := e.log.RecoveryPoint(), e.log.EndOffset()
 			if e.summary != nil { // it has been closed
-				recovery[tp] = e.summary.Recovery
+				point = e.summary.Recovery
 			}
-			if s := e.log.StartOffset(); s > 0 {
-				start[tp] = s
-			}
-			hw[tp] = e.log.EndOffset()
 			if e.owner != nil {
-				hw[tp] = e.owner.HighWatermark()
+				end = e.owner.HighWatermark()
 			}
+			recovery.add(tp, point)
+			hw.add(tp, end)
+			s = e.log.StartOffset()
 		case e.summary != nil:
-			recovery[tp], hw[tp] = e.summary.Recovery, e.summary.End
-			if e.summary.Start > 0 {
-				start[tp] = e.summary.Start
-			}
+			recovery.add(tp, e.summary.Recovery)
+			hw.add(tp, e.summary.End)
+			s = e.summary.Start
+		}
+		if s > 0 {
+			start.add(tp, s)
 		}
 	}
-	return []file{{recoveryFile, formatCheckpoint(recovery, order)}, {startFile, formatCheckpoint(start, order)}, {hwFile, formatCheckpoint(hw, order)}}
+	return []file{recovery.file(recoveryFile), start.file(startFile), hw.file(hwFile)}
 }

@@ -21,7 +21,14 @@ type Set struct {
 	topics topics
 	closed atomic.Bool
 	first  bool // the first image has been applied
+	plain  plain
 	gone   retirement
+}
+
+// plain is what the topics without settings of their own share. [apply]
+type plain struct {
+	of  *config.Broker // as it was when cfg was made
+	cfg *partition.Config
 }
 
 // topic is one topic and its partitions' places, in one version of the map. A topic that gets more partitions is a new
@@ -242,8 +249,18 @@ func (s *Set) reconfigure(img *metadata.Image, t *topic) {
 
 // settings computes a topic's settings as its partitions need them.
 func (s *Set) settings(img *metadata.Image, name string) *partition.Config {
-	cfg := s.o.Config.Now()
-	top, err := cfg.Topic(img.Config(metadata.TopicResource, name))
+	cfg, own := s.o.Config.Now(), img.Config(metadata.TopicResource, name)
+	if len(own) > 0 {
+		return s.effective(cfg, name, own)
+	}
+	if s.plain.of != cfg {
+		s.plain = plain{cfg, s.effective(cfg, name, nil)}
+	}
+	return s.plain.cfg
+}
+
+func (s *Set) effective(cfg *config.Broker, name string, own map[string]string) *partition.Config {
+	top, err := cfg.Topic(own)
 	if err != nil {
 		s.o.Logger.Error("topic has wrong settings, the broker's count", "topic", name, "error", err)
 		top = cfg.TopicDefaults()
