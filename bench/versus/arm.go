@@ -23,7 +23,7 @@ import (
 )
 
 // startTimeout is how long a broker may take until it listens: Kafka with 10,000 partitions after a kill takes a minute.
-const startTimeout = 4 * time.Minute
+const startTimeout = 6 * time.Minute
 
 // arm is one side: how it is started, and started again.
 type arm struct {

@@ -31,7 +31,8 @@ the broker, latency, memory, starts. What was acknowledged is read back.
 Apache Kafka comes from its Maven artifacts by scripts/kafka: it needs java (17 or newer) and mvn, which downloads about
 130 MB to its own folder the first time. Nothing else is installed.
 
-Results are plain files in --out: versus.json is written after every row, report.html and report.md at the end.`,
+Results are plain files in --out: versus.json is written after every row, report.html and report.md at the end, also of a
+session that was interrupted; --resume goes on with it, or measures further --rows into the same table.`,
 		Example: "  tidemark bench versus --out results/versus-today\n  tidemark bench versus --quick --out run-versus\n  tidemark bench versus --report --out results/versus-today",
 		Args:    func(cmd *cobra.Command, args []string) error { return failWith(exitUsage, cobra.NoArgs(cmd, args)) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,10 +74,10 @@ Results are plain files in --out: versus.json is written after every row, report
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Out, "out", "", "folder for the results (default run-versus-<time>)")
-	f.StringVar(&o.Profile, "profile", "full", "full (three processes of each side), defaults (the same without Kafka's tuned set) or quick")
+	f.StringVar(&o.Profile, "profile", "full", "full (three processes of each side, Kafka's tuned set beside in some rows), defaults (the same without it) or quick")
 	f.BoolVar(&quick, "quick", false, "the same as --profile quick: under 8 minutes, one process of each side, fewer rows")
 	f.StringSliceVar(&o.Rows, "rows", nil, "only these rows, by name")
-	f.DurationVar(&o.Budget, "budget", 0, "how long all may take (default the profile's: 60m, defaults 50m, quick 8m)")
+	f.DurationVar(&o.Budget, "budget", 0, "how long all may take (default the profile's: 60m, defaults 58m, quick 8m)")
 	f.Uint64Var(&o.Seed, "seed", 7, "base of every random number")
 	f.BoolVar(&o.Resume, "resume", false, "go on with the session in --out, row by row")
 	f.BoolVar(&reportOnly, "report", false, "measure nothing: print the table of --out and write its report again")

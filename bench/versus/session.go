@@ -47,7 +47,7 @@ type Options struct {
 // What is set aside of the budget for the rows that are measured alone, and for starting the processes.
 const (
 	partitionsReserve = 4 * time.Minute
-	generatorReserve  = 90 * time.Second
+	generatorReserve  = 150 * time.Second
 	processReserve    = 40 * time.Second
 	ceilingSpan       = 500 * time.Millisecond
 	plainFrame        = 16 << 10 // of the bare loop beside rows that have no ceiling
@@ -295,9 +295,15 @@ func (s *session) process(ctx context.Context, process int) error {
 		return err
 	}
 	// A JVM that came to a row cold has been through all others by the end: what had not settled is measured once more.
+	began := time.Now()
 	for _, again := range []bool{false, true} {
+		pass := time.Since(began)
 		for i, r := range s.rows {
 			if !shared(r) || s.has(r.Name, process) != again || again && !(s.profile.Again && s.unsettled(r.Name, process)) {
+				continue
+			}
+			if again && !fits(s.left(process), pass, s.secondsOf(r.Name, process), s.profile.Processes-process) {
+				s.note(fmt.Sprintf("no time to measure row %s once more in process %d", r.Name, process))
 				continue
 			}
 			if err := s.row(ctx, r, i, process); err != nil {
@@ -312,6 +318,22 @@ func (s *session) process(ctx context.Context, process int) error {
 		}
 	}
 	return s.save()
+}
+
+// fits reports whether a block that took so long may be measured once more: the processes that follow need a pass through all
+// rows each, as long as this one's.
+func fits(left, pass, block time.Duration, processes int) bool {
+	return left-pass*time.Duration(processes) >= block
+}
+
+// secondsOf is how long a row took in a process.
+func (s *session) secondsOf(row string, process int) time.Duration {
+	for _, b := range s.doc.blocksOf(row) {
+		if b.Process == process {
+			return time.Duration(b.Seconds * float64(time.Second))
+		}
+	}
+	return 0
 }
 
 // needed are the arms that a row of this process is measured with.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidemark/tidemark/loadgen/workload"
 )
@@ -162,5 +163,40 @@ func TestCapacitiesAreInTheFooter(t *testing.T) {
 	d.Blocks = []*Block{{Row: "row", Process: 1, Capacity: map[string][]float64{"tidemark": {29440, 30000}, "kafka": {8000, 8100}}}}
 	if text := strings.Join(capacities(d), "\n"); !strings.Contains(text, "tidemark 29,440 30,000; kafka 8,000 8,100 records/s") || !strings.Contains(text, "50%") {
 		t.Error(text)
+	}
+}
+
+// TestARowIsMeasuredOnceMoreWhereTheProcessesThatFollowHaveTheirTime: in the last process, all that is left may be used.
+func TestARowIsMeasuredOnceMoreWhereTheProcessesThatFollowHaveTheirTime(t *testing.T) {
+	for _, c := range []struct {
+		left, pass, block time.Duration
+		processes         int
+		want              bool
+	}{
+		{30 * time.Minute, 10 * time.Minute, time.Minute, 2, true},
+		{20 * time.Minute, 10 * time.Minute, time.Minute, 2, false},
+		{time.Minute, 10 * time.Minute, time.Minute, 0, true},
+		{59 * time.Second, 10 * time.Minute, time.Minute, 0, false},
+	} {
+		if got := fits(c.left, c.pass, c.block, c.processes); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// TestRowsOfTheSessionBeforeStayInTheTable: rows can be measured in portions, into one document.
+func TestRowsOfTheSessionBeforeStayInTheTable(t *testing.T) {
+	suite, err := BuiltIn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &session{suite: suite, doc: &Document{Blocks: []*Block{{Row: "fetch", Process: 1}}}, rows: []*Row{builtInRow(t, suite, "tail")}}
+	s.tableRows()
+	var names []string
+	for _, r := range s.doc.Rows {
+		names = append(names, r.Name)
+	}
+	if !slices.Equal(names, []string{"fetch", "tail"}) || len(s.doc.LeftOut) != len(suite.Rows)-2 || slices.Contains(s.doc.LeftOut, "fetch") {
+		t.Errorf("%v, left out %v", names, s.doc.LeftOut)
 	}
 }
