@@ -19,38 +19,21 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark/tidemark/loadgen/workload"
-
+	"github.com/tidemark/tidemark/bench/exit"
 	"github.com/tidemark/tidemark/bench/versus"
+	"github.com/tidemark/tidemark/loadgen/workload"
 )
 
-// Exit codes of the interface (DESIGN 1).
+// Exit codes of the interface.
 const (
-	exitRegression   = 1
-	exitUsage        = 2
-	exitInconclusive = 3
-	exitInvalid      = 4
-	exitFailure      = 5
+	exitRegression   = exit.Regression
+	exitUsage        = exit.Usage
+	exitInconclusive = exit.Inconclusive
+	exitInvalid      = exit.Invalid
+	exitFailure      = exit.Failure
 )
 
-// exitError is an error with the exit code that it ends the process with; an empty text prints nothing.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
-
-// ExitCode is the code that main ends with.
-func (e *exitError) ExitCode() int { return e.code }
-
-func failWith(code int, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &exitError{code, err}
-}
+func failWith(code int, err error) error { return exit.With(code, err) }
 
 // Commands returns the commands of this half: bench, host and profiles.
 func Commands() []*cobra.Command {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemark/tidemark/bench/calibrate"
+	"github.com/tidemark/tidemark/bench/exit"
 	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/loadgen"
 	"github.com/tidemark/tidemark/loadgen/result"
@@ -42,10 +43,7 @@ func benchMain(args []string) int {
 	root.SetArgs(args[1:])
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "tidemark:", err)
-		if e, ok := err.(*exitError); ok {
-			return e.code
-		}
-		return exitUsage
+		return exit.Of(err)
 	}
 	return 0
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark/tidemark/bench/calibrate"
+	"github.com/tidemark/tidemark/bench/exit"
 	"github.com/tidemark/tidemark/bench/gate"
 	"github.com/tidemark/tidemark/bench/host"
 	"github.com/tidemark/tidemark/bench/stats"
@@ -138,11 +139,10 @@ Ends with PASS (exit 0), FAIL (1), CANNOT TELL (3) or NOTHING COMPARED (3).`,
 // graver is the error that says more against a candidate: a regression before what cannot be told before a pass.
 func graver(a, b error) error {
 	rank := func(err error) int {
-		var exit *exitError
 		switch {
 		case err == nil:
 			return 0
-		case errors.As(err, &exit) && exit.code == exitRegression:
+		case exit.Of(err) == exitRegression:
 			return 2
 		}
 		return 1

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -19,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark/tidemark/bench/exit"
 	"github.com/tidemark/tidemark/bench/store"
 )
 
@@ -33,16 +33,7 @@ func runBench(t *testing.T, o runOptions, args ...string) (summary string, err e
 	return out.String(), err
 }
 
-func exitOf(err error) int {
-	var e *exitError
-	if errors.As(err, &e) {
-		return e.code
-	}
-	if err != nil {
-		return -1
-	}
-	return 0
-}
+func exitOf(err error) int { return exit.Of(err) }
 
 func TestSuiteRunsToItsReport(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")

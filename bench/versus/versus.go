@@ -16,34 +16,13 @@
 // brokers through bench/target and ends only what it started. One goroutine drives a session.
 package versus
 
-import "errors"
+import "github.com/tidemark/tidemark/bench/exit"
 
 // Exit codes of the interface.
 const (
-	exitUsage   = 2
-	exitInvalid = 4
-	exitFailure = 5
+	exitUsage   = exit.Usage
+	exitInvalid = exit.Invalid
+	exitFailure = exit.Failure
 )
 
-// exitError is an error with the exit code that it ends the process with.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
-
-// ExitCode is the code that main ends with.
-func (e *exitError) ExitCode() int { return e.code }
-
-func failWith(code int, err error) error {
-	if err == nil {
-		return nil
-	}
-	var coded *exitError
-	if errors.As(err, &coded) {
-		return err
-	}
-	return &exitError{code, err}
-}
+func failWith(code int, err error) error { return exit.With(code, err) }
