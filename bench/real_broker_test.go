@@ -41,7 +41,9 @@ func TestSmokeSuiteAgainstTheBroker(t *testing.T) {
 	}
 	for _, r := range d.Runs {
 		name := d.Cell(r.Cell).Name
-		passed := len(r.Reasons) == 1 && strings.HasPrefix(r.Reasons[0], "not one record of the window was ") // half a second is short on a busy host
+		passed := slices.ContainsFunc(r.Reasons, func(why string) bool { // half a second is short on a busy host
+			return strings.HasPrefix(why, "not one record of the window was ")
+		})
 		if r.Status == store.Invalid && !passed || r.Status == store.Broken {
 			t.Errorf("%s: %s %v", name, r.Status, r.Reasons)
 			continue
