@@ -19,7 +19,10 @@ type Error struct {
 	Err  error
 }
 
+// Error is the text of what happened, without the code.
 func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap is what happened.
 func (e *Error) Unwrap() error { return e.Err }
 
 // ExitCode is the code that main ends with.
