@@ -95,7 +95,6 @@ func run(ctx context.Context, f *runFlags) error {
 		return usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", f.logLevel)}
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	calmMonitor(logger)
 	cfg, temporary, err := settings(f, logger)
 	if err != nil {
 		return usageError{err}
