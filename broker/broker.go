@@ -289,7 +289,7 @@ func (b *Broker) Failed() <-chan struct{} { return b.failed.ch }
 // Err is the reason after Failed is closed.
 func (b *Broker) Err() error { return b.failed.err }
 
-// Shutdown drains connections, then takes the rooms down: what was acknowledged is flushed and the clean-shutdown files are
+// Shutdown drains connections, then takes the rooms down: the logs are closed and the clean-shutdown files are
 // written. When ctx ends first, connections are cut; the log is still closed in order.
 func (b *Broker) Shutdown(ctx context.Context) error { return b.down(ctx) }
 

@@ -59,7 +59,8 @@ func brokerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "broker",
 		Short: "run one broker",
-		Long: `Runs one broker until SIGTERM or SIGINT, then drains, flushes and exits 0.
+		Long: `Runs one broker until SIGTERM or SIGINT, then drains, closes its logs and exits 0. What tidemark.fsync and flush.ms promise is on
+disk then; with more than 64 logs in use the rest is left to the system to write, as it is while the broker runs.
 
 When it accepts connections it prints exactly one line on standard output,
 

@@ -62,6 +62,8 @@ type dir struct {
 	env     *commitlog.Env
 	clean   bool
 	offline atomic.Bool
+	// recovered says that the start has seen all logs of the folder: without it a stop writes nothing.
+	recovered bool
 	// startMoved asks the schedule for a checkpoint: a log start was moved by a client.
 	startMoved atomic.Bool
 	full       atomic.Bool  // takes no records: full.go

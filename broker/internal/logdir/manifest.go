@@ -1,6 +1,7 @@
 package logdir
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -134,7 +135,9 @@ func parseManifest(b []byte) (bootID string, list []manifestEntry, err error) {
 		s.SnapshotOffset = kafka.Offset(r.int())
 		s.Producers = r.int() != 0
 		s.Recovery, s.Written, s.Flushed = kafka.Offset(r.int()), kafka.Offset(r.int()), kafka.Offset(r.int())
-		s.Left = r.take(r.count())
+		if left := r.take(r.count()); len(left) > 0 {
+			s.Left = bytes.Clone(left) // or a log that is never used would keep the whole file
+		}
 		list = append(list, m)
 	}
 	if r.bad || len(r.b) != 0 {

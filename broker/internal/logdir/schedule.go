@@ -36,6 +36,7 @@ func (r *dir) recover(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("log folder %s: %w", r.path, err)
 	}
+	r.recovered = true
 	return nil
 }
 

@@ -3,8 +3,12 @@ package logdir
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tidemark/tidemark/core/commitlog"
+	"github.com/tidemark/tidemark/core/kafka"
 )
 
 // close ends the schedule, closes every log and writes what a clean start reads. A folder that is offline is left as it
@@ -23,6 +27,10 @@ func (r *dir) close() error {
 	r.stopCleaner()
 	defer func() { _ = r.lock.Close() }()
 	if r.offline.Load() {
+		return nil
+	}
+	if !r.recovered {
+		r.abandon()
 		return nil
 	}
 	if err := r.leave(); err != nil {
@@ -44,6 +52,16 @@ func (r *dir) close() error {
 	return r.seal(list)
 }
 
+// abandon lets go of a folder whose start has not come to its end: what it has found so far is not all there is, so nothing is
+// written, and the next start finds what this one has.
+func (r *dir) abandon() {
+	for _, tp := range r.sorted() {
+		if e, ok := r.entry(tp); ok && e.log != nil {
+			e.log.Abandon()
+		}
+	}
+}
+
 // syncEachUpTo is up to how many open logs a stop syncs each of them by itself, which costs up to eight fsyncs.
 const syncEachUpTo = 64
 
@@ -60,6 +78,9 @@ func (r *dir) closeLogs() ([]manifestEntry, error) {
 			open++
 		}
 	}
+	if open > syncEachUpTo {
+		r.flushPromised(order)
+	}
 	r.postpone.Store(open > syncEachUpTo)
 	defer r.postpone.Store(false)
 	list, errs := make([]manifestEntry, len(order)), make([]error, len(order))
@@ -68,7 +89,10 @@ func (r *dir) closeLogs() ([]manifestEntry, error) {
 	for range min(len(order), flushWidth) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(order)); i = next.Add(1) - 1 {
-				e, _ := r.entry(order[i])
+				e, ok := r.entry(order[i])
+				if !ok { // deleted meanwhile
+					continue
+				}
 				list[i] = manifestEntry{order[i], e.summary}
 				if e.log == nil {
 					continue
@@ -82,7 +106,20 @@ func (r *dir) closeLogs() ([]manifestEntry, error) {
 		})
 	}
 	wg.Wait()
-	return list, errors.Join(errs...)
+	return slices.DeleteFunc(list, func(m manifestEntry) bool { return m.tp.Topic == "" }), errors.Join(errs...)
+}
+
+// flushPromised flushes the logs that have a flush.ms: what they hold would be on disk soon, were it not for the stop.
+func (r *dir) flushPromised(order []kafka.TopicPartition) {
+	for _, tp := range order {
+		e, ok := r.entry(tp)
+		if f, is := e.owner.(interface{ FlushMS() int64 }); !ok || !is || e.log == nil || f.FlushMS() <= 0 || e.log.FlushedOffset() >= e.log.EndOffset() {
+			continue
+		}
+		if _, err := e.log.Flush(); err != nil && !errors.Is(err, commitlog.ErrClosed) {
+			r.d.o.Logger.Error("flush at the stop", "log", tp.String(), "error", err)
+		}
+	}
 }
 
 // seal writes the folder's own files, and sees to it that the logs are as they say.
@@ -105,7 +142,9 @@ func (r *dir) seal(list []manifestEntry) error {
 	}
 	r.mu.Lock()
 	for _, m := range list {
-		r.mu.logs[m.tp].summary = m.summary
+		if e := r.mu.logs[m.tp]; e != nil { // nil: deleted meanwhile
+			e.summary = m.summary
+		}
 	}
 	r.mu.Unlock()
 	if r.bootID != "" {
