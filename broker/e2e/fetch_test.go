@@ -21,7 +21,7 @@ func TestFetchWithinAndBeyond(t *testing.T) {
 	for _, transfer := range transfers {
 		for _, tail := range []int{0, 64 << 20} {
 			t.Run(transfer+"/tail="+strconv.Itoa(tail), func(t *testing.T) {
-				b := start(t, proc.Options{NoAdmin: true, Data: t.TempDir(), Properties: []string{"socket.transfer=" + transfer,
+				b := start(t, proc.Options{Data: t.TempDir(), Properties: []string{"socket.transfer=" + transfer,
 					"tidemark.tail.bytes=" + strconv.Itoa(tail)}})
 				create(t, b, "t", 1)
 				w := dial(t, b.Addr)
@@ -31,6 +31,9 @@ func TestFetchWithinAndBeyond(t *testing.T) {
 					if r := w.produce("t", 0, batch(nobody(), value, nowMS(), nowMS(), nowMS())); r.ErrorCode != 0 {
 						t.Fatalf("%+v", r)
 					}
+				}
+				if held := figure(t, b, "tidemark_tail_bytes"); (held > 0) != (tail > 0) {
+					t.Errorf("the tail ring of %d bytes holds %v", tail, held)
 				}
 				for from := range int64(9) {
 					r := fetchRequest("t", map[int32]int64{0: from})

@@ -247,7 +247,8 @@ func (l *Log) dropFiles(s *segment, dead bool) {
 }
 
 // Close writes everything out durably with a final producer snapshot, and closes all files; leases stay valid until
-// they are released. Under Env.Postpone nothing is forced to disk, and what is little stays for the Summary alone. A log that was opened from a summary and never used is not touched. [append lock]
+// they are released. Under Env.Postpone nothing is forced to disk, and what is little stays for the Summary alone. A log
+// that was opened from a summary and never used is not touched. [append lock]
 func (l *Log) Close() error {
 	if l.state.Load() == stateLazy {
 		l.state.Store(stateClosed)
@@ -258,6 +259,11 @@ func (l *Log) Close() error {
 	if l.state.Load() == stateClosed {
 		return nil
 	}
+	if l.producers != nil { // those that have expired are in no snapshot
+		l.mu.Lock()
+		l.mu.producers = l.producers.count() > 0
+		l.mu.Unlock()
+	}
 	if l.leave() {
 		err := l.stampLast()
 		l.state.Store(stateClosed)
@@ -266,7 +272,7 @@ func (l *Log) Close() error {
 	}
 	end := l.appendEnd
 	l.mu.Lock()
-	if l.mu.lastSnap != end && end > l.StartOffset() {
+	if l.snapshotIsOldLocked() {
 		l.mu.snaps = append(l.mu.snaps, pendingSnapshot{end, l.producers.snapshot()})
 		l.mu.lastSnap = end
 	}
@@ -282,6 +288,12 @@ func (l *Log) Close() error {
 	l.state.Store(stateClosed)
 	l.release(true)
 	return err
+}
+
+// snapshotIsOldLocked says whether a stop has to write a snapshot of the producers. A log may be empty and know producers: its
+// records have been deleted up to the end. [append lock, Log.mu]
+func (l *Log) snapshotIsOldLocked() bool {
+	return l.mu.lastSnap != l.appendEnd && (l.appendEnd > l.StartOffset() || l.producers != nil && l.producers.count() > 0)
 }
 
 // stampLast takes over the active segment's modification time, by which a start knows the file again.

@@ -99,14 +99,14 @@ func (w *world) open(start, point kafka.Offset) {
 		w.t.Fatal(err)
 	}
 	if w.l = l; w.env.Tail != nil {
-		l.want() // or a ring would be rare in what a random test does
+		l.Want() // or a ring would be rare in what a random test does
 	}
 }
 
 // ring gives the log a tail ring of so many bytes, and a reader at its end who makes it keep appends.
 func (w *world) ring(bytes int64) {
 	w.env.Tail = NewTailBudget(bytes)
-	w.l.want()
+	w.l.Want()
 }
 
 // append builds, stages, writes and publishes one batch and returns it.

@@ -61,7 +61,7 @@ func (l *Log) leave() bool {
 	}
 	s.closeTimes()
 	var snapshot []byte
-	fresh := l.mu.lastSnap != end && end > l.StartOffset()
+	fresh := l.snapshotIsOldLocked()
 	switch {
 	case fresh:
 		snapshot = l.producers.snapshot()

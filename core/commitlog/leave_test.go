@@ -1,7 +1,9 @@
 package commitlog
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -141,4 +143,57 @@ func FuzzLeft(f *testing.F) {
 			t.Fatalf("%+v comes back as %+v, %v", l, again, err)
 		}
 	})
+}
+
+// Producers after a stop are those that were known before it: none where all have expired, which must not cost a look at every
+// record, and the newest where the records themselves have been deleted.
+func TestAStopKeepsProducersAsTheyWere(t *testing.T) {
+	for _, many := range []bool{false, true} {
+		for _, expired := range []bool{false, true} {
+			w := newWorld(t, Config{})
+			var postpone atomic.Bool
+			var said bytes.Buffer // a log that is recovered says so
+			w.env.Postpone, w.env.Logger = &postpone, slog.New(slog.NewTextHandler(&said, nil))
+			stop := func() {
+				t.Helper()
+				postpone.Store(many)
+				if err := w.l.Close(); err != nil {
+					t.Fatal(err)
+				}
+				postpone.Store(false)
+				l, err := OpenFromSummary(Options{Env: w.env, Config: w.cfg, Dir: testDir}, w.l.Summary())
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.l = l
+			}
+			for seq := range int32(5) {
+				w.append(batchSpec{id: 7, seq: seq, valueLen: 50, ts: 1000})
+			}
+			stop()
+			last := w.append(batchSpec{id: 7, seq: 5, valueLen: 50, ts: 1000})
+			p, err := w.l.Producers()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if expired {
+				p.Expire(1<<50, 1)
+			} else if err := w.l.DeleteBefore(w.l.EndOffset()); err != nil {
+				t.Fatal(err)
+			}
+			stop()
+			if err := w.l.ready(); err != nil {
+				t.Fatal(err)
+			}
+			if said.Len() > 0 {
+				t.Errorf("many %v, expired %v: %s", many, expired, said.String())
+			}
+			if p, err = w.l.Producers(); err != nil {
+				t.Fatal(err)
+			}
+			if _, isDup, _ := p.Check(last); isDup == expired {
+				t.Errorf("many %v, expired %v: the last batch again is a duplicate: %v", many, expired, isDup)
+			}
+		}
+	}
 }

@@ -104,11 +104,11 @@ func (l *Log) Read(s *Slice, from kafka.Offset, maxBytes int, limit kafka.Offset
 		}
 		limit := min(limit, end)
 		if from >= limit {
-			l.want()
+			l.Want()
 			return nil
 		}
 		if r := l.tail.Load(); r != nil && s.From != FileSource && l.env.Tail.read(r, s, from, maxBytes, limit, minOne) {
-			l.want()
+			l.Want()
 			return nil
 		}
 		if s.From == TailSource {
@@ -129,8 +129,8 @@ func (l *Log) Read(s *Slice, from kafka.Offset, maxBytes int, limit kafka.Offset
 	return err
 }
 
-// want notes that somebody reads at the log's end.
-func (l *Log) want() {
+// Want notes that somebody reads at the log's end: what is appended next stays for a while in the tail ring.
+func (l *Log) Want() {
 	if l.wanted.Load() != wantedAppends {
 		l.wanted.Store(wantedAppends)
 	}

@@ -51,6 +51,7 @@ type Log interface {
 	AppendEnd() kafka.Offset
 	StartOffset() kafka.Offset
 	EndOffset() kafka.Offset
+	Want()
 	Read(s *commitlog.Slice, from kafka.Offset, maxBytes int, limit kafka.Offset, minOne bool) error
 	AssignEpoch(e kafka.LeaderEpoch, start kafka.Offset)
 	EpochFor(off kafka.Offset) kafka.LeaderEpoch

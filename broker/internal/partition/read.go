@@ -69,7 +69,10 @@ func (p *Partition) Read(s *commitlog.Slice, r *ReadRequest) (v View, code kafka
 	switch {
 	case r.From < v.LogStart || r.From > p.o.Log.EndOffset():
 		return v, kafka.OffsetOutOfRange
-	case r.From >= limit || r.MaxBytes <= 0 && !r.MinOne:
+	case r.From >= limit:
+		p.o.Log.Want()
+		return v, kafka.None
+	case r.MaxBytes <= 0 && !r.MinOne:
 		return v, kafka.None
 	}
 	s.From = r.Source
