@@ -1,6 +1,7 @@
 package clock
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -25,12 +26,8 @@ const TimerSlack = time.Millisecond
 func CoarseTimers() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
-	if err != nil {
-		return fmt.Errorf("read the timer slack: %w", err)
-	}
-	if time.Duration(slack) >= TimerSlack {
-		return nil
+	if enough, err := hasSlack(); err != nil || enough {
+		return err
 	}
 	path, err := os.Executable()
 	if err != nil {
@@ -39,5 +36,17 @@ func CoarseTimers() error {
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(TimerSlack), 0, 0, 0); err != nil {
 		return fmt.Errorf("set the timer slack: %w", err)
 	}
+	if enough, err := hasSlack(); err != nil || !enough { // threads of a real-time policy have none, whatever they ask for
+		return errors.Join(fmt.Errorf("the kernel does not take a timer slack of %v", TimerSlack), err)
+	}
 	return fmt.Errorf("start %s again with a timer slack of %v: %w", path, TimerSlack, syscall.Exec(path, os.Args, os.Environ()))
+}
+
+// hasSlack says whether the calling thread has TimerSlack.
+func hasSlack() (bool, error) {
+	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
+	if err != nil {
+		return false, fmt.Errorf("read the timer slack: %w", err)
+	}
+	return time.Duration(slack) >= TimerSlack, nil
 }
