@@ -25,7 +25,12 @@ const wrappedPiece = 16 << 10
 // lifetime is how long the answer holds, 0 for as long as the connection.
 func (c *conn) authenticate(ctx context.Context, m sasl.Mechanism) (lifetime time.Duration, err error) {
 	c.hold(true)
-	defer func() { c.hold(false) }()
+	defer func() {
+		if err != nil { // or what waits would be written to a broker that has said no
+			c.fail(fmt.Errorf("broker %s: %w", c.addr, err))
+		}
+		c.hold(false)
+	}()
 	hand := kmsg.NewPtrSASLHandshakeRequest()
 	hand.Version, hand.Mechanism = 1, m.Name()
 	kresp, err := c.callFirst(ctx, hand)
@@ -123,8 +128,9 @@ func (c *conn) stayAuthenticated(m sasl.Mechanism, lifetime time.Duration) {
 	}
 }
 
-// leastReauthentication is how long an authentication may take at least: a fetch that is parked is answered before it.
-const leastReauthentication = 10 * time.Second
+// leastReauthentication is how long an authentication may take at least: what is parked is answered before it, a fetch or the
+// JoinGroup of a rebalance.
+const leastReauthentication = time.Minute
 
 // writeWrapped is write for a connection that is no plain TCP socket. Small pieces are joined, so that a request is a
 // few TLS records and not one for each piece; waited is what the socket below says of itself, where it says something.
