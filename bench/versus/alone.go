@@ -77,7 +77,7 @@ func (s *session) aloneRow(kind string) *Row {
 func (s *session) figures(row string, process int, w *Window) {
 	w.Status = string(store.OK)
 	for _, b := range s.doc.Blocks {
-		if b.Row == row && b.Process == process {
+		if b.Row == row && b.Process == process && b.Build == s.build {
 			for _, other := range b.Windows {
 				if other.Arm == w.Arm {
 					w.Pair = max(w.Pair, other.Pair+1)
@@ -88,7 +88,7 @@ func (s *session) figures(row string, process int, w *Window) {
 			return
 		}
 	}
-	s.doc.Blocks = append(s.doc.Blocks, &Block{Row: row, Process: process, Windows: []*Window{w}, Settled: map[string]string{w.Arm: ""}})
+	s.doc.Blocks = append(s.doc.Blocks, &Block{Row: row, Process: process, Build: s.build, Windows: []*Window{w}, Settled: map[string]string{w.Arm: ""}})
 }
 
 // freshStart starts an arm with an empty folder and, where the table asks for it, once more to see how long that takes.
@@ -167,7 +167,7 @@ func (s *session) memoryRow(process int) {
 	for _, a := range s.alive {
 		most := int64(0)
 		for _, b := range s.doc.Blocks {
-			if b.Process != process {
+			if b.Process != process || b.Build != s.build { // a process of another build was another one
 				continue
 			}
 			for _, w := range b.windowsOf(a.info.Name) {

@@ -57,6 +57,8 @@ type Line struct {
 	Verdict    Verdict
 	Verdicts   []string // one for each part of the goal, in words
 	Few        string   // a percentile that rests on few excursions
+	Fresh      string   // windows in fresh memory, and whether they are left out
+	Doubts     []string // why no goal of it can be told, whatever the figures
 }
 
 // Result is a row of the table.
@@ -65,9 +67,9 @@ type Result struct {
 	Lines                                    []Line
 	Acked, Lost, Duplicated, Corrupt, Unread int64
 	OutOfOrder                               int64
-	Windows                                  int
-	Marks                                    []string
-	Profile                                  string // file
+	Windows                                  int                // and closed loops that found a capacity
+	Marks                                    map[string]*Marked // by arm
+	Profile                                  string             // file
 	Blocks                                   int
 	CeilingMoved                             bool
 }
@@ -101,6 +103,36 @@ func Analyse(d *Document) []Result {
 	return out
 }
 
+// totals are what all windows of a document say of the data, those that are in no row too.
+func totals(d *Document, results []Result) (all Result) {
+	for _, r := range results {
+		all.Windows += r.Windows
+		all.Acked += r.Acked
+		all.Lost += r.Lost
+		all.Duplicated += r.Duplicated
+		all.OutOfOrder += r.OutOfOrder
+		all.Corrupt += r.Corrupt
+		all.Unread += r.Unread
+	}
+	for _, w := range d.Damaged {
+		all.count(w)
+	}
+	return all
+}
+
+// count adds what a window says of the data.
+func (r *Result) count(w *Window) {
+	r.Windows++
+	r.Acked += w.Acked
+	r.Lost += w.Lost
+	r.Duplicated += w.Duplicated
+	r.OutOfOrder += w.OutOfOrder
+	r.Corrupt += w.Corrupt
+	if w.Unverified != "" {
+		r.Unread += w.Acked
+	}
+}
+
 // add sums up what the windows of a block say beside their figures.
 func (r *Result) add(b *Block) {
 	if b.Profile != "" {
@@ -110,26 +142,28 @@ func (r *Result) add(b *Block) {
 		taken := slices.DeleteFunc(slices.Clone(c.PerCPU), func(v float64) bool { return v <= 0 })
 		r.CeilingMoved = r.CeilingMoved || len(taken) > 0 && slices.Min(taken) < (1-ceilingsApart)*slices.Max(taken)
 	}
-	for _, w := range b.Windows {
-		r.Windows++
-		r.Acked += w.Acked
-		r.Lost += w.Lost
-		r.Duplicated += w.Duplicated
-		r.OutOfOrder += w.OutOfOrder
-		r.Corrupt += w.Corrupt
-		if w.Unverified != "" {
-			r.Unread += w.Acked
-		}
-		for _, m := range w.Marks {
-			if !slices.Contains(r.Marks, m) {
-				r.Marks = append(r.Marks, m)
-			}
-		}
+	for _, w := range b.all() {
+		r.count(w)
+		r.mark(w)
 	}
 }
 
+// analyseLine is a figure of a row, and what stands against it.
 func analyseLine(d *Document, blocks []*Block, g Goal, row RowInfo) Line {
-	m := measureOf(g)
+	m, ours := measureOf(g), d.ours()
+	line := lineOf(d, blocks, g, row, m)
+	if m.kind == costKind {
+		m.noFresh = true
+		line = withoutFresh(d, blocks, line, func() Line { return lineOf(d, blocks, g, row, m) })
+	}
+	if row.Share > 0 {
+		line.Doubts = append(line.Doubts, capacityDoubts(blocks, ours, line.Best)...)
+	}
+	line.Doubts = append(line.Doubts, buildDoubts(blocks, ours)...)
+	return line
+}
+
+func lineOf(d *Document, blocks []*Block, g Goal, row RowInfo, m measure) Line {
 	nan := stats.Estimate{Value: math.NaN(), Interval: stats.Interval{Low: math.NaN(), High: math.NaN()}}
 	line := Line{Goal: g, Unit: m.unit, Higher: m.direction == stats.HigherIsBetter, Ratio: nan, Share: nan,
 		BetterHalf: math.NaN(), Ceiling: math.NaN(), OfRow: math.NaN()}
@@ -166,6 +200,7 @@ func side(blocks []*Block, m measure, arm string) Side {
 				one = append(one, v)
 			}
 		}
+		one, every = m.observations(one), m.observations(every)
 		if len(one) > 0 {
 			settled = append(settled, one)
 		}
@@ -317,6 +352,9 @@ func pairsOf(b *Block, m measure, ours, theirs string) []Pair {
 			}
 		}
 	}
+	if m.kind == askedKind {
+		return out[:min(1, len(out))]
+	}
 	return out
 }
 
@@ -375,6 +413,9 @@ func (l *Line) judge(d *Document) {
 	}
 	var all []Verdict
 	part := func(v Verdict, format string, a ...any) {
+		if len(l.Doubts) > 0 {
+			v = CannotTell
+		}
 		all = append(all, v)
 		l.Verdicts = append(l.Verdicts, fmt.Sprintf(format, a...)+": "+string(v))
 	}

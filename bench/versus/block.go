@@ -3,13 +3,9 @@ package versus
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
-
-	"gonum.org/v1/gonum/stat"
 
 	"github.com/tidemark/tidemark/bench/host"
 	"github.com/tidemark/tidemark/loadgen/workload"
@@ -35,7 +31,7 @@ func (p Profile) fewestPairs(spec *workload.Spec) int {
 func (s *session) block(ctx context.Context, r *Row, process int, atMost time.Duration) (*Block, error) {
 	began := time.Now()
 	arms := s.armsFor(r, process)
-	b := &Block{Row: r.Name, Process: process, Settled: map[string]string{}, From: map[string]int{}, Idle: map[string]float64{}}
+	b := &Block{Row: r.Name, Process: process, Build: s.build, Settled: map[string]string{}, From: map[string]int{}, Idle: map[string]float64{}}
 	for _, a := range arms {
 		b.Arms = append(b.Arms, a.info.Name)
 	}
@@ -87,59 +83,6 @@ func (s *session) block(ctx context.Context, r *Row, process int, atMost time.Du
 	}
 	b.Seconds = time.Since(began).Seconds()
 	return b, nil
-}
-
-// A side is taken to its limit so often before its share of it is asked, and once more for each time that it answered nothing.
-const capacityProbes, capacityTries = 2, 5
-
-// specsOf are the workloads of the arms: the row's own, or at the row's share of what each arm reaches in a closed loop, which
-// is found here and kept in the block.
-func (s *session) specsOf(ctx context.Context, r *Row, spec *workload.Spec, arms []*arm, b *Block) ([]*workload.Spec, error) {
-	specs := slices.Repeat([]*workload.Spec{spec}, len(arms))
-	closed, err := s.suite.capacitySpec(r)
-	if err != nil || closed == nil {
-		return specs, err
-	}
-	b.Capacity = map[string][]float64{}
-	for probe := range capacityTries {
-		for _, i := range Order(probe, len(arms)) {
-			name := arms[i].info.Name
-			if len(b.Capacity[name]) == capacityProbes {
-				continue
-			}
-			w, err := s.run(ctx, arms[i], job{row: r, spec: closed, process: b.Process, pair: probe})
-			if err != nil {
-				return nil, err
-			}
-			s.say("process %d  %-11s  %s  capacity %s records/s (%s)", b.Process, name, r.Name, figure(reachedPerSec(w)), w.Status)
-			if reachedPerSec(w) > 0 {
-				b.Capacity[name] = append(b.Capacity[name], reachedPerSec(w))
-			}
-		}
-	}
-	for i, a := range arms {
-		found := b.Capacity[a.info.Name]
-		if len(found) < capacityProbes {
-			return nil, fmt.Errorf("%s answered in %d of %d closed loops: its capacity is not known", a.info.Name, len(found), capacityTries)
-		}
-		specs[i] = shareOf(spec, r.Share, found)
-	}
-	return specs, nil
-}
-
-// reachedPerSec is what a closed loop got acknowledged in a second; 0: nothing, or not all of it was there afterwards.
-func reachedPerSec(w *Window) float64 {
-	if w.Seconds <= 0 || w.Lost+w.Corrupt > 0 {
-		return 0
-	}
-	return w.Records / w.Seconds
-}
-
-// shareOf is a workload at a share of what a side reached.
-func shareOf(spec *workload.Spec, share float64, reached []float64) *workload.Spec {
-	out := spec.Clone()
-	out.Rate = math.Round(share * stat.Mean(reached, nil))
-	return out
 }
 
 // armsFor are ours and Kafka with its defaults, and in the first process Kafka's second setting where the profile has it;
@@ -207,11 +150,11 @@ func (s *session) keptTopics(ctx context.Context, r *Row, spec *workload.Spec, a
 		if fill == nil {
 			continue
 		}
-		w, err := s.run(ctx, a, job{row: r, spec: fill, topic: topic})
+		w, err := s.runBeside(ctx, a, job{row: r, spec: fill, topic: topic})
 		if err != nil {
 			return nil, err
 		}
-		if w.Unverified != "" || w.Lost+w.Corrupt > 0 {
+		if w.Unverified != "" || w.damaged() {
 			return nil, fmt.Errorf("%s: %s could not be filled: %v %s", a.info.Name, topic, w.Reasons, w.Unverified)
 		}
 	}
@@ -246,7 +189,7 @@ func fillSpec(r *Row, spec *workload.Spec) (*workload.Spec, error) {
 // profiled runs one window more with the CPU profile of our broker: the measured ones carry none.
 func (s *session) profiled(ctx context.Context, b *Block, j job) error {
 	j.profiled = true
-	w, err := s.run(ctx, s.arms[0], j)
+	w, err := s.runBeside(ctx, s.arms[0], j)
 	if err != nil {
 		return err
 	}

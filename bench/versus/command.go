@@ -32,7 +32,8 @@ Apache Kafka comes from its Maven artifacts by scripts/kafka: it needs java (17 
 130 MB to its own folder the first time. Nothing else is installed.
 
 Results are plain files in --out: versus.json is written after every row, report.html and report.md at the end, also of a
-session that was interrupted; --resume goes on with it, or measures further --rows into the same table.`,
+session that was interrupted; --resume goes on with it, or measures further --rows into the same table: on the same host,
+with the same suite, profile and Kafka. Rows whose blocks are of several builds say so, and tell no goal.`,
 		Example: "  tidemark bench versus --out results/versus-today\n  tidemark bench versus --quick --out run-versus\n  tidemark bench versus --report --out results/versus-today",
 		Args:    func(cmd *cobra.Command, args []string) error { return failWith(exitUsage, cobra.NoArgs(cmd, args)) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -79,7 +80,7 @@ session that was interrupted; --resume goes on with it, or measures further --ro
 	f.StringSliceVar(&o.Rows, "rows", nil, "only these rows, by name")
 	f.DurationVar(&o.Budget, "budget", 0, "how long all may take (default the profile's: 60m, defaults 58m, quick 8m)")
 	f.Uint64Var(&o.Seed, "seed", 7, "base of every random number")
-	f.BoolVar(&o.Resume, "resume", false, "go on with the session in --out, row by row")
+	f.BoolVar(&o.Resume, "resume", false, "go on with the session in --out, row by row, where host, suite, profile and Kafka are the same")
 	f.BoolVar(&reportOnly, "report", false, "measure nothing: print the table of --out and write its report again")
 	f.StringVar(&o.Kafka, "kafka", "scripts/kafka/kafka", "the script that brings and starts Apache Kafka")
 	return cmd
@@ -92,10 +93,8 @@ func finish(w io.Writer, d *Document, dir string) error {
 		return err
 	}
 	fmt.Fprintf(w, "report    %s\n", filepath.Join(dir, "report.html"))
-	for _, r := range Analyse(d) {
-		if r.Lost+r.Corrupt > 0 {
-			return failWith(exitInvalid, errInvalid)
-		}
+	if all := totals(d, Analyse(d)); all.Lost+all.Corrupt > 0 {
+		return failWith(exitInvalid, errInvalid)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tidemark/tidemark/bench/host"
@@ -41,6 +42,8 @@ type Document struct {
 	Missing   []Missing        `json:"missing"`
 	Blocks    []*Block         `json:"blocks"`
 	Notes     []string         `json:"notes"`
+	// Damaged are windows of no block, such as those of a warm-up, in which data was lost or damaged: they count as the others do.
+	Damaged []*Window `json:"damaged,omitempty"`
 }
 
 // ArmInfo is one side with its settings.
@@ -76,11 +79,14 @@ type Block struct {
 	From    map[string]int     `json:"from"`    // by arm: first pair of the settled stretch
 	Beside  *Beside            `json:"beside,omitempty"`
 	Idle    map[string]float64 `json:"idle"` // by arm: share of a core that it used while another was measured
-	// Capacity is what each arm reached in closed loops (records/s) before its share of it was asked.
+	// Probes are the closed loops in which each arm was taken to its limit before its share of it was asked, all of them.
+	Probes []*Window `json:"probes,omitempty"`
+	// Capacity is what they reached (records/s), in documents that do not have them.
 	Capacity map[string][]float64 `json:"capacity,omitempty"`
 	Seconds  float64              `json:"seconds"`
 	Error    string               `json:"error,omitempty"`
 	Profile  string               `json:"profile,omitempty"` // pprof file of our broker, of one window more
+	Build    string               `json:"build,omitempty"`   // of our broker and the generator: version and SHA-256, twelve digits
 }
 
 // Counts reports whether the block enters ratios for the arms given: both settled, or measured alone.
@@ -91,6 +97,15 @@ func (b *Block) Counts(arms ...string) bool {
 		}
 	}
 	return b.Error == ""
+}
+
+// counting are the blocks that count for the arms given; where none does, all.
+func counting(blocks []*Block, arms ...string) []*Block {
+	out := slices.DeleteFunc(slices.Clone(blocks), func(b *Block) bool { return !b.Counts(arms...) })
+	if len(out) == 0 {
+		return blocks
+	}
+	return out
 }
 
 // Beside is the bare loop beside a block: a reading before each pair and one behind the last, per CPU-second of the side
@@ -132,8 +147,9 @@ type Window struct {
 	Series              []float64 `json:"series"` // acked or read MB for each CPU-second in its windows of equal work
 	// Compilers is the share of a core that the JVM's compiler threads used.
 	Compilers   float64               `json:"compilers"`
-	Asked       float64               `json:"asked,omitempty"` // records/s
-	Held        float64               `json:"held,omitempty"`  // share of the records acked in time
+	Asked       float64               `json:"asked,omitempty"`   // records/s
+	Reached     float64               `json:"reached,omitempty"` // records/s acked inside the window of a closed loop
+	Held        float64               `json:"held,omitempty"`    // share of the records acked in time
 	Percentiles map[string]Percentile `json:"percentiles,omitempty"`
 	// Alone holds the figures of a row that is measured alone, by measure.
 	Alone map[string]float64 `json:"alone,omitempty"`
@@ -228,6 +244,12 @@ func (d *Document) blocksOf(row string) []*Block {
 	}
 	return out
 }
+
+// all are the windows of a block and the probes before them.
+func (b *Block) all() []*Window { return slices.Concat(b.Probes, b.Windows) }
+
+// damaged reports whether data that was acknowledged in the window is gone or is not what was sent.
+func (w *Window) damaged() bool { return w.Lost+w.Corrupt > 0 }
 
 // windowsOf are an arm's windows of a block.
 func (b *Block) windowsOf(arm string) []*Window {

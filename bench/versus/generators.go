@@ -87,7 +87,7 @@ func (s *session) driverCost(ctx context.Context, a *arm, r *Row, driver string,
 
 // loadOnly runs a load and returns the records it got acked for each CPU-second of its own.
 func (s *session) loadOnly(ctx context.Context, a *arm, r *Row, spec *workload.Spec, round int) (float64, error) {
-	w, err := s.run(ctx, a, job{row: &Row{Name: spec.Name, Title: r.Title}, spec: spec, pair: round})
+	w, err := s.runBeside(ctx, a, job{row: &Row{Name: spec.Name, Title: r.Title}, spec: spec, pair: round})
 	if err != nil {
 		return 0, err
 	}

@@ -36,11 +36,8 @@ func answer(d *Document, results []Result) []string {
 	if len(missed) > 0 {
 		out = append(out, "Not met: "+strings.Join(missed, "; ")+".")
 	}
-	var lost, duplicated, corrupt int64
-	for _, r := range results {
-		lost, duplicated, corrupt = lost+r.Lost, duplicated+r.Duplicated, corrupt+r.Corrupt
-	}
-	out = append(out, fmt.Sprintf("Acknowledged records lost %d, duplicated %d, corrupt %d, both sides together.", lost, duplicated, corrupt))
+	all := totals(d, results)
+	out = append(out, fmt.Sprintf("Acknowledged records lost %d, duplicated %d, corrupt %d, both sides together.", all.Lost, all.Duplicated, all.Corrupt))
 	if d.State != "finished" {
 		out = append(out, "This session is "+d.State+": what stands here is what it had measured.")
 	}
@@ -63,6 +60,8 @@ func method(d *Document) []string {
 		"Settled: over a side's last five windows of equal work (the seconds of a run at a fixed rate) range at most 5% and trend within 1% a window, or no more of both than five readings of the bare loop beside it would show by chance (95%; nothing settles beside a loop that varies by more than 12%), and a JVM's compiler threads under 1% of a core, or under what the loop varies by. A block that did not settle is dropped whole; figures in brackets come from such blocks and are in no ratio.",
 		fmt.Sprintf("A ratio is ours over the better of Kafka's settings: geometric mean over the pairs with its 95%% interval (log scale, Student t), and needs %d pairs and %d processes of each side before its goal can be met. A goal is met when the whole interval reaches it. Better half: ours over the geometric mean of the better half of Kafka's windows.", d.MinPairs, minProcesses),
 		"Ceiling: a bare loop that does only what no broker can avoid, half a second before each pair and behind the last, on the same cores. As much memory as a window or a loop writes is used and given back right before it.",
+		"Marks stand beside figures: steal - the host took over 1% of the window; late pacer - over a tenth of the ack p99 may be the generator's own lateness; fresh memory - the window wrote into memory that the host had to fetch first: it leaves the costs where enough pairs remain, and where they do not, no goal of the figure can be told.",
+		"A row at a share of each side's capacity asks what a side reached in closed loops. Where the generator bounded one of them, the share is of the generator's capacity, and no goal of the row can be told. A figure over blocks of several builds is of none of them, and tells no goal either.",
 		"What a window had acknowledged is read back, record by record: by its own consumers, or by this command afterwards.",
 	}
 }
@@ -134,7 +133,7 @@ func provenance(d *Document) []string {
 		"command: " + strings.Join(d.Command, " "),
 		fmt.Sprintf("host: %s, kernel %s, %s, %d cores, %d MiB of memory, %s on %s, hypervisor %s, load average %.2f when it began", h.OS, h.Kernel, h.CPUModel, h.Cores, h.MemoryBytes>>20, h.FileSystem, h.Device, h.Hypervisor, h.Load1),
 		fmt.Sprintf("started %s, %s, seed %d, suite %s %s", d.Started.Format("2006-01-02 15:04:05 UTC"), duration(d.Seconds), d.Seed, d.Suite, d.SuiteHash[:min(12, len(d.SuiteHash))]),
-		"this program " + d.Version + ", " + d.GoVersion,
+		"this program " + d.Version + ", " + d.GoVersion + "; blocks of " + strings.Join(builds(d.Blocks), ", "),
 	}
 }
 

@@ -73,6 +73,7 @@ type session struct {
 	idle    map[string]*idleTime
 	alone   aloneFigures
 	classes string // Kafka's class path, for the tools of the generator's row
+	build   string // of our broker and the generator
 }
 
 // Run runs the suite and returns the document, which is in the folder too. When ctx ends, what was measured is kept and the
@@ -124,6 +125,9 @@ func (s *session) prepare(ctx context.Context) error {
 	random := make([]byte, 4)
 	_, _ = rand.Read(random)
 	s.id = hex.EncodeToString(random)
+	if s.build, err = buildOf(o.Bin, o.Version); err != nil {
+		return err
+	}
 	if err := s.document(); err != nil {
 		return err
 	}
@@ -137,25 +141,32 @@ func (s *session) prepare(ctx context.Context) error {
 func (s *session) document() error {
 	o := &s.options
 	old, err := Read(o.Out)
+	sum := sha256.Sum256(builtIn)
+	suiteHash := hex.EncodeToString(sum[:])
 	switch {
 	case err == nil && !o.Resume:
 		return failWith(exitUsage, fmt.Errorf("%s holds a %s: give another --out, or --resume to go on with it", o.Out, FileName))
 	case err == nil:
+		if err := goesOn(old, suiteHash, s.profile.Name, host.Read(o.Out)); err != nil {
+			return failWith(exitUsage, err)
+		}
 		s.doc = old
 		s.doc.Notes = append(s.doc.Notes, resumedNote)
 		for _, b := range old.Blocks {
-			s.order += len(b.Windows) + 1
+			s.order += len(b.all()) + 1
 		}
 		s.order += 100 // of a block that was lost
+		if before := builds(old.Blocks); len(old.Blocks) > 0 && !slices.Equal(before, []string{s.build}) {
+			s.note(fmt.Sprintf("resumed by %s: blocks before are of %s", s.build, strings.Join(before, ", ")))
+		}
 	case o.Resume:
 		return failWith(exitUsage, fmt.Errorf("nothing to go on with: %w", err))
 	default:
 		if err := os.MkdirAll(o.Out, 0o755); err != nil {
 			return failWith(exitUsage, err)
 		}
-		sum := sha256.Sum256(builtIn)
 		s.doc = &Document{
-			Schema: Schema, Suite: s.suite.Name, SuiteHash: hex.EncodeToString(sum[:]), Profile: s.profile.Name, About: s.profile.About,
+			Schema: Schema, Suite: s.suite.Name, SuiteHash: suiteHash, Profile: s.profile.Name, About: s.profile.About,
 			Command: o.Command, Started: s.began.UTC(), Version: o.Version, GoVersion: runtime.Version(), Seed: o.Seed,
 			MinPairs: s.profile.Pairs, Processes: s.profile.Processes, Missing: s.suite.Missing,
 		}
@@ -238,6 +249,9 @@ func (s *session) makeArms(ctx context.Context) error {
 		s.arms = append(s.arms, a)
 	}
 	before := s.doc.Arms
+	if err := sameKafka(before, s.arms); err != nil {
+		return failWith(exitUsage, err)
+	}
 	s.doc.Arms = nil
 	for _, a := range s.arms {
 		s.doc.Arms = append(s.doc.Arms, a.info)
@@ -356,7 +370,8 @@ func (s *session) row(ctx context.Context, r *Row, i, process int) error {
 		return nil
 	}
 	b, err := s.block(ctx, r, process, s.share(i, process))
-	if ctx.Err() != nil {
+	if ctx.Err() != nil { // the block goes, but not what was lost in it
+		s.keepDamaged(b.all()...)
 		return ctx.Err()
 	}
 	if err != nil { // one row that failed must not cost the others
@@ -452,7 +467,7 @@ func (s *session) warm(ctx context.Context) error {
 				if !time.Now().Before(end) {
 					return nil
 				}
-				w, err := s.run(ctx, s.alive[i], job{row: r, spec: spec, pair: pair})
+				w, err := s.runBeside(ctx, s.alive[i], job{row: r, spec: spec, pair: pair})
 				if err != nil {
 					return err
 				}
@@ -464,6 +479,24 @@ func (s *session) warm(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// runBeside runs a window that enters no block. What was lost in it is kept all the same.
+func (s *session) runBeside(ctx context.Context, a *arm, j job) (*Window, error) {
+	w, err := s.run(ctx, a, j)
+	if w != nil && ctx.Err() == nil {
+		s.keepDamaged(w)
+	}
+	return w, err
+}
+
+// keepDamaged keeps those of windows which no block has that lost data.
+func (s *session) keepDamaged(windows ...*Window) {
+	for _, w := range windows {
+		if w.damaged() {
+			s.doc.Damaged = append(s.doc.Damaged, w)
+		}
+	}
 }
 
 func (s *session) note(text string) {

@@ -41,7 +41,7 @@ func TestCapacityIsThatOfTheLatencyRowWithOneRecordForEachRequest(t *testing.T) 
 	if closed.Partitions != open.Partitions || closed.InFlight != open.InFlight || closed.Acks != open.Acks || closed.Linger != open.Linger {
 		t.Errorf("another workload: %+v, %+v", closed, open)
 	}
-	if got := shareOf(open, r.Share, []float64{20000, 30000}); got.Rate != 12500 || open.Rate == 12500 {
+	if got := shareOf(open, r.Share, []capacity{{perSec: 20000}, {perSec: 30000}}); got.Rate != 12500 || open.Rate == 12500 {
 		t.Errorf("half of 25,000 is %v", got.Rate)
 	}
 	if other, err := s.capacitySpec(builtInRow(t, s, "latency-2k")); other != nil || err != nil {
@@ -53,7 +53,17 @@ func TestWindowsThatLostRecordsAreNoCapacity(t *testing.T) {
 	for _, c := range []struct {
 		w    Window
 		want float64
-	}{{Window{Records: 10, Seconds: 2}, 5}, {Window{Records: 10}, 0}, {Window{Records: 10, Seconds: 2, Lost: 1}, 0}, {Window{Seconds: 2}, 0}} {
+	}{
+		{Window{Status: "ok", Reached: 5}, 5},
+		{Window{Status: "generator-limited", Reached: 5}, 5},
+		{Window{Status: "ok", Records: 10, Seconds: 2}, 0},
+		{Window{Status: "ok", Reached: 5, Lost: 1}, 0},
+		{Window{Status: "ok", Reached: 5, Corrupt: 1}, 0},
+		{Window{Status: "ok", Reached: 5, Unverified: "the reader timed out"}, 0},
+		{Window{Status: "partial", Reached: 5}, 0},
+		{Window{Status: "invalid", Reached: 5}, 0},
+		{Window{Reached: 5}, 0},
+	} {
 		if got := reachedPerSec(&c.w); got != c.want {
 			t.Errorf("%+v: %v", c.w, got)
 		}
@@ -161,7 +171,7 @@ func TestCapacitiesAreInTheFooter(t *testing.T) {
 	d := document(Goal{Measure: "ack p50", AtMost: 0.5}, nil)
 	d.Rows[0].Share = 0.5
 	d.Blocks = []*Block{{Row: "row", Process: 1, Capacity: map[string][]float64{"tidemark": {29440, 30000}, "kafka": {8000, 8100}}}}
-	if text := strings.Join(capacities(d), "\n"); !strings.Contains(text, "tidemark 29,440 30,000; kafka 8,000 8,100 records/s") || !strings.Contains(text, "50%") {
+	if text := strings.Join(capacities(d), "\n"); !strings.Contains(text, "tidemark 29,440 30,000; kafka 8,000 8,100 records/s") || !strings.Contains(text, "50%") || !strings.Contains(text, "was not kept") {
 		t.Error(text)
 	}
 }

@@ -80,8 +80,16 @@ func cells(r *Result, i int) []string {
 	if !math.IsNaN(l.Ratio.Value) {
 		ratio, half = ratioText(l.Ratio), "x"+figure(l.BetterHalf)
 	}
-	if l.Few != "" {
-		ratio += " (" + l.Few + ")"
+	for _, text := range []string{l.Few, l.Fresh} {
+		if text != "" {
+			ratio += " (" + text + ")"
+		}
+	}
+	verdict := string(l.Verdict)
+	if doubts := strings.Join(l.Doubts, "; "); doubts != "" && l.Verdict == NoGoal {
+		ratio += " (" + doubts + ")"
+	} else if doubts != "" {
+		verdict += " (" + doubts + ")"
 	}
 	share := "-"
 	if !math.IsNaN(l.Share.Value) {
@@ -90,7 +98,7 @@ func cells(r *Result, i int) []string {
 		share = fmt.Sprintf("%.0f%% of own %s", 100*l.OfRow, l.Goal.OfRow)
 	}
 	unit := l.Goal.Measure
-	return []string{title, unit, sideText(l.Ours), kafka, ratio, fmt.Sprintf("%d/%d", len(l.Pairs), l.Processes), half, share, goalText(l.Goal, l.Unit), string(l.Verdict)}
+	return []string{title, unit, sideText(l.Ours), kafka, ratio, fmt.Sprintf("%d/%d", len(l.Pairs), l.Processes), half, share, goalText(l.Goal, l.Unit), verdict}
 }
 
 // sideText is a figure; in brackets where it comes from windows that had not settled.
@@ -144,14 +152,18 @@ func goalText(g Goal, unit string) string {
 // footers say what the table cannot: data checked, rows left out, what the rest is spent on.
 func footers(d *Document, results []Result, dir string) []string {
 	var out []string
-	var acked, lost, duplicated, disordered, corrupt, unread int64
-	windows := 0
-	for _, r := range results {
-		acked, lost, duplicated, corrupt, unread = acked+r.Acked, lost+r.Lost, duplicated+r.Duplicated, corrupt+r.Corrupt, unread+r.Unread
-		disordered, windows = disordered+r.OutOfOrder, windows+r.Windows
-	}
+	all := totals(d, results)
 	out = append(out, fmt.Sprintf("data      %s records acknowledged in %d windows, read back: lost %d  duplicated %d  out of order %d  corrupt %d  not read back %s",
-		grouped(acked), windows, lost, duplicated, disordered, corrupt, grouped(unread)))
+		grouped(all.Acked), all.Windows, all.Lost, all.Duplicated, all.OutOfOrder, all.Corrupt, grouped(all.Unread)))
+	out = append(out, damages(d)...)
+	for i := range results {
+		if text := marksText(d, &results[i]); text != "" {
+			out = append(out, text)
+		}
+		if text := buildsText(results[i].Row, d.blocksOf(results[i].Row.Name)); text != "" {
+			out = append(out, text)
+		}
+	}
 	for _, r := range results {
 		if text := restText(r, dir); text != "" {
 			out = append(out, text)
@@ -179,25 +191,21 @@ func footers(d *Document, results []Result, dir string) []string {
 	return out
 }
 
-// capacities say what each side reached in the closed loops whose share was asked.
-func capacities(d *Document) []string {
+// damages name every window in which data was lost or damaged.
+func damages(d *Document) []string {
 	var out []string
-	for _, row := range d.Rows {
-		var parts []string
-		for _, a := range d.Arms {
-			var found []string
-			for _, b := range d.blocksOf(row.Name) {
-				for _, v := range b.Capacity[a.Name] {
-					found = append(found, figure(v))
-				}
-			}
-			if len(found) > 0 {
-				parts = append(parts, a.Name+" "+strings.Join(found, " "))
-			}
+	say := func(where string, w *Window) {
+		if w.damaged() {
+			out = append(out, fmt.Sprintf("damaged   %s: %s lost %d and damaged %d of %s records; see %s", where, w.Arm, w.Lost, w.Corrupt, grouped(w.Acked), w.Folder))
 		}
-		if len(parts) > 0 {
-			out = append(out, fmt.Sprintf("capacity  %s: %s records/s in closed loops, of which %g%% were asked; what the generator reaches bounds them too", row.Title, strings.Join(parts, "; "), 100*row.Share))
+	}
+	for _, b := range d.Blocks {
+		for _, w := range b.all() {
+			say(fmt.Sprintf("%s in process %d", b.Row, b.Process), w)
 		}
+	}
+	for _, w := range d.Damaged {
+		say("beside the rows", w)
 	}
 	return out
 }

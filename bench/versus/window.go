@@ -132,6 +132,9 @@ func newWindow(arm string, pair int, run *store.Run, reads bool) *Window {
 		w.Records, w.Requests = res.Consume.RecordsPerSec*w.Seconds, float64(res.Consume.Fetches)
 	}
 	w.Asked, w.Held = res.Produce.AskedPerSec, res.Produce.HeldShare
+	if res.Question == workload.Capacity && !reads {
+		w.Reached = res.Produce.RecordsPerSec
+	}
 	w.percentiles(res)
 	v := res.Verification
 	w.Acked, w.ReadBack = v.Acked, v.Delivered
