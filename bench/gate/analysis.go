@@ -7,6 +7,8 @@
 package gate
 
 import (
+	"math"
+
 	"github.com/tidemark/tidemark/bench/stats"
 	"github.com/tidemark/tidemark/bench/store"
 	"github.com/tidemark/tidemark/loadgen/result"
@@ -196,7 +198,7 @@ func (a *Analysis) cell(d *store.Data, c *store.Cell) {
 		if c.Against == 0 {
 			continue
 		}
-		candidate, baseline := m.RatioValues(d, c.Number), m.RatioValues(d, c.Against)
+		candidate, baseline := m.RatioValues(d, c.Number), against(d, m, c)
 		if len(candidate) == 0 || len(baseline) == 0 {
 			continue
 		}
@@ -205,6 +207,23 @@ func (a *Analysis) cell(d *store.Data, c *store.Cell) {
 			Judgement: stats.Judge(stats.Compare(candidate, baseline, noise), m.Direction, d.Plan.Allowance),
 		})
 	}
+}
+
+// against are the runs that a cell is compared with: all of the baseline's, but for a cell that was stopped only those before
+// its stop. What the host did later, the cell has not seen.
+func against(d *store.Data, m store.Metric, c *store.Cell) (values []float64) {
+	end := math.MaxInt
+	for _, s := range d.Status.Stopped {
+		if s.Cell == c.Number {
+			end = min(end, s.Order)
+		}
+	}
+	for _, r := range d.RunsOf(c.Against) {
+		if v, ok := m.OfRatio(d, r); ok && r.Order < end {
+			values = append(values, v)
+		}
+	}
+	return values
 }
 
 func isPrimary(d *store.Data, c *store.Cell) bool {

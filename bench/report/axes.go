@@ -70,6 +70,14 @@ func (p *page) comparedRuns(cells []*cell, metric string) string {
 	return count(runs, "run") + " of " + count(n, "cell") + " against " + count(against, "run")
 }
 
+// stops says what cells that a stop rule ended are compared with.
+func (p *page) stops() string {
+	if len(p.d.Status.Stopped) == 0 {
+		return ""
+	}
+	return " Cells that were stopped stand against the runs before their stop."
+}
+
 // maxForest is how many cells one picture of ratios shows.
 const maxForest = 40
 
@@ -148,7 +156,7 @@ func (p *page) forest(kind store.Kind, m store.Metric) *figure {
 	f := &figure{
 		id:    "axes-" + strings.NewReplacer(" ", "-", ".", "").Replace(string(kind)+"-"+m.Name),
 		title: fmt.Sprintf("%s, ratio to %s: %s", m.Name, baseName(base), better),
-		caption: p.caption(hidden+p.needsMore(m.Name, kind)+fmt.Sprintf("Dot and 95%% interval of the ratio, log axis, no unit; small dots are single runs; shaded: within the allowance of %s%%.", percent(p.d.Plan.Allowance)),
+		caption: p.caption(hidden+p.needsMore(m.Name, kind)+fmt.Sprintf("Dot and 95%% interval of the ratio, log axis, no unit; small dots are single runs; shaded: within the allowance of %s%%.", percent(p.d.Plan.Allowance))+p.stops(),
 			p.cell(base.Number).meant(), p.comparedRuns(cells, m.Name), p.noise(m.Name, kind)),
 		height: func(f frame) float64 { return forestHeight(panels, f) },
 		draw:   func(c *canvas, f frame, top float64) { p.drawForest(c, f, top, panels, m, e) },

@@ -21,12 +21,7 @@ func (o *Outcome) stops(b *bench) {
 			o.find(place, "was stopped; its runs are not the stop rule's")
 			continue
 		}
-		before := &bench{plan: b.plan}
-		for _, r := range b.runs {
-			if r.Order < s.Order {
-				before.runs = append(before.runs, r)
-			}
-		}
+		before := b.before(s.Order)
 		widest, looked := 0.0, 0
 		for _, m := range metrics() {
 			if !slices.Contains(b.plan.Stop.Metrics, m.name) || m.kind != "" && m.kind != c.Kind {
@@ -43,4 +38,25 @@ func (o *Outcome) stops(b *bench) {
 			o.find(place, "was stopped at a width of %s%%, by the runs it was %s%%; the rule stops from %s%% on", three(100*s.Width), three(100*widest), three(100*b.plan.Stop.Width))
 		}
 	}
+}
+
+// before is the bench as it was when the run of that place was to be made.
+func (b *bench) before(order int) *bench {
+	early := &bench{plan: b.plan}
+	for _, r := range b.runs {
+		if r.Order < order {
+			early.runs = append(early.runs, r)
+		}
+	}
+	return early
+}
+
+// facing are the logs that a cell's are compared with: of a cell that was stopped, those of the runs before its stop.
+func (b *bench) facing(m metric, c *cell) []float64 {
+	for _, s := range b.state.Stopped {
+		if s.Cell == c.Number {
+			b = b.before(s.Order)
+		}
+	}
+	return b.values(m, c.Against, true)
 }

@@ -213,7 +213,7 @@ func (s *sums) one(b *bench, c *cell, m metric) {
 	if c.Against == 0 || c.Against > len(b.plan.Cells) {
 		return
 	}
-	x, y := b.values(m, c.Number, true), b.values(m, c.Against, true)
+	x, y := b.values(m, c.Number, true), b.facing(m, c)
 	if len(x) == 0 || len(y) == 0 {
 		return
 	}
