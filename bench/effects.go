@@ -12,22 +12,24 @@ import (
 
 // printModel says what an effects design will be able to see of each term of its model, and what it cannot tell from it.
 func printModel(w io.Writer, p *store.Plan) {
-	runs, points, outside := 0, 0, 0
+	runs, points, outside, df := 0, 0, 0, 0
 	for i := range p.Cells {
-		switch c := &p.Cells[i]; {
-		case !c.Modelled():
-		case c.Outside:
-			outside++
-		default:
-			runs += c.Repeats
-			points++
+		c := &p.Cells[i]
+		if !c.Modelled() {
+			continue
 		}
+		df += c.Repeats - 1
+		if c.Outside {
+			outside++
+			continue
+		}
+		runs += c.Repeats
+		points++
 	}
-	df := runs - 1 - len(p.Model)
-	fmt.Fprintf(w, "model     %s over %d runs of %d cells, %d residual degrees of freedom; %d cells outside the design must fall where it foretells\n",
-		plural(len(p.Model), "effect"), runs, points, df, outside)
+	fmt.Fprintf(w, "model     %s over %d runs of %d cells, %d residual degrees of freedom; noise from repeats, on %d; %d cells outside the design must fall where it foretells\n",
+		plural(len(p.Model), "effect"), runs, points, runs-1-len(p.Model), df, outside)
 	if df < stats.MinDF {
-		fmt.Fprintf(w, "verdicts need %d degrees of freedom: every effect will read \"cannot tell\"; more points or repeats\n", stats.MinDF)
+		fmt.Fprintf(w, "verdicts need %d degrees of freedom of repeats: every effect will read \"cannot tell\"; more repeats\n", stats.MinDF)
 	}
 	visible := func(t store.Term, runNoise float64) float64 {
 		n := stats.Noise{DF: df}

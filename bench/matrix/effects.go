@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark/tidemark/bench/gate"
 	"github.com/tidemark/tidemark/bench/stats"
 	"github.com/tidemark/tidemark/bench/store"
 	"github.com/tidemark/tidemark/bench/suites"
@@ -16,7 +17,7 @@ import (
 // What an effects design must have (METHOD 6), and what it is bounded by.
 const (
 	leastResidual  = 10   // degrees of freedom that the model leaves over
-	usualResidual  = 20   // what a design that is told no number of points goes for: verdicts need as many
+	usualResidual  = 20   // what a design that is told no number of points goes for
 	outside        = 5    // cells that the model is not fitted to and must foretell
 	mostCandidates = 2000 // a design chooses among; of more, the seed draws these
 	mostTerms      = 60
@@ -48,6 +49,9 @@ func (b *builder) effects() {
 	points := m.Points
 	if points == 0 {
 		need := math.Ceil((float64(p+usualResidual) - centre) / float64(m.Repeats))
+		if m.Repeats > 1 { // noise is that of repeats, the centre's and those outside included
+			need = math.Max(need, math.Ceil((stats.MinDF-(centre-1))/float64(m.Repeats-1))-outside)
+		}
 		points = max(1, p-1, min(int(need), len(candidates)-outside))
 	}
 	switch residual := points*m.Repeats + b.suite.BaselineRepeats - p; {
@@ -85,7 +89,11 @@ func (b *builder) effects() {
 		fail("exclude leaves no combinations that tell %s apart: give up a term of the model or an exclusion", together(model, rows))
 		return
 	}
-	b.plan.Model = describe(model, axes, candidates, rows, chosen, inverse, float64(m.Repeats))
+	entered := make([]gate.Entered, len(chosen))
+	for k, i := range chosen {
+		entered[k] = gate.Entered{Row: rows[i], Settings: settingsOf(candidates[i]), Runs: float64(m.Repeats)}
+	}
+	b.plan.Model = gate.Describe(model, inverse, entered)
 	b.place(candidates, chosen, random)
 }
 
@@ -332,43 +340,4 @@ func together(model []store.Term, rows [][]float64) string {
 		}
 	}
 	return "all effects of the model"
-}
-
-// describe adds to each term what the design can see of it, and what of the model's outside it would take for it: the
-// share of an interaction of two axes that its coefficient would hold, (X'X)^-1 X'z.
-func describe(model []store.Term, axes []suites.Axis, candidates []Combination, rows [][]float64, chosen []int, inverse [][]float64, weight float64) []store.Term {
-	var beyond []store.Term
-	for i, a := range axes {
-		for _, b := range axes[i+1:] {
-			for _, t := range terms([][]string{{a.Field, b.Field}}, axes) {
-				if !slices.ContainsFunc(model, func(m store.Term) bool { return sameSettings(m, t) }) {
-					beyond = append(beyond, t)
-				}
-			}
-		}
-	}
-	for j := range model {
-		model[j].StandardError = math.Sqrt(inverse[1+j][1+j])
-	}
-	for _, z := range beyond {
-		right := make([]float64, 1+len(model))
-		for _, i := range chosen {
-			if store.RowOf([]store.Term{z}, settingsOf(candidates[i]))[1] > 0 {
-				for k, v := range rows[i] {
-					right[k] += weight * v
-				}
-			}
-		}
-		for j, share := range stats.Times(inverse, right)[1:] {
-			share = math.Round(100*share) / 100
-			if math.Abs(share) > math.Abs(model[j].AliasShare) && math.Abs(share) >= 0.05 {
-				model[j].Alias, model[j].AliasShare = z.Name, share
-			}
-		}
-	}
-	return model
-}
-
-func sameSettings(a, b store.Term) bool {
-	return len(a.Settings) == len(b.Settings) && !slices.ContainsFunc(a.Settings, func(s store.Setting) bool { return !slices.Contains(b.Settings, s) })
 }

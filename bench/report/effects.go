@@ -15,7 +15,7 @@ import (
 func (p *page) modelled() *sentence {
 	s := &sentence{}
 	for _, m := range p.a.Models {
-		if !gate.Shown(p.d, m) || m.Metric.Name == "delivery p99" && p.baseline != nil && latencyMetric(p.baseline) != m.Metric.Name {
+		if !gate.Answered(p.d, m) {
 			continue
 		}
 		lead := "; "
@@ -32,8 +32,8 @@ func (p *page) modelled() *sentence {
 			inside += int(b2f(c.Inside()))
 		}
 		s.say(", by a model that held in %d of %d cells outside its design: ", inside, len(m.Checks))
-		if !m.Holds() {
-			s.say("none is told, for it does not hold")
+		if doubt := m.Doubt(); doubt != "" {
+			s.say("none is told, for %s", doubt)
 			continue
 		}
 		named := 0
@@ -89,8 +89,9 @@ func effectHead(m *gate.Model) []string {
 // effects is the part of the page about an effects design.
 func (p *page) effects(b *strings.Builder) {
 	b.WriteString(`<h3 id="effects">Effects by the model</h3>` + "\n<p>Each cell of this design changes several settings at once; a model takes their effects apart, on the log scale, each as a ratio to runs " +
-		"without the setting (a pair: what both do beyond what each does alone). Five cells that it was not fitted to test it. “Not told from” names what outside the model would pass for the effect, " +
-		"and how much of it. Cells with a run that was saturated, limited or throttled have left it.</p>\n")
+		"without the setting (a pair: what both do beyond what each does alone). Noise is that of repeats. Two tests, at 5% together, ask whether the model holds: five cells that it was not fitted to " +
+		"must fall where it foretells, and its own may lie off it by no more than their repeats do. “Smallest that is seen” (four times in five) and “not told from”, which names what outside the model " +
+		"would pass for the effect and how much of it, are those of the cells that stayed: cells with a run that was saturated, limited or throttled have left.</p>\n")
 	for _, m := range p.a.Models {
 		if !gate.Shown(p.d, m) {
 			continue

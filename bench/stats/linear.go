@@ -84,67 +84,124 @@ func Times(m [][]float64, v []float64) []float64 {
 	return out
 }
 
-// Fit is a linear model of the logs of a metric, fitted by least squares over runs: one row of x for each run, whose first
-// entry is 1.
+// Fit is a linear model of the logs of a metric, fitted by least squares over the runs of cells. Its noise is that of
+// repeats: what a model leaves over holds what it lacks as well, and intervals made of that grow with what is wrong.
 type Fit struct {
 	Coefficients []float64
-	Noise        Noise // of one run, from what the model leaves over
+	Noise        Noise // of one run
 	Runs         int
-	inverse      [][]float64
+	Lack         Lack
+	Inverse      [][]float64 // of the information matrix X'X
 	weakest      []float64
 }
 
-// FitOf fits the logs of values; ok is false where the rows cannot tell the columns apart, or leave nothing over.
-func FitOf(x [][]float64, values []float64) (f *Fit, ok bool) {
-	if len(x) == 0 || len(x) != len(values) || len(x) <= len(x[0]) {
+// Lack is how far the means of the cells that a model was fitted to lie off it, against the noise of repeats: an F test of
+// what the model lacks.
+type Lack struct {
+	F  float64 // what cells vary about the model, by what runs vary within cells
+	DF int     // cells beyond the model's columns
+	P  float64 // probability of that much by repeats alone; NaN without such a cell, or without known noise
+}
+
+// rounding is a change of a log that arithmetic alone makes.
+const rounding = 1e-9
+
+// FitOf fits the logs of the values of cells, each with a row whose first entry is 1, under the noise of repeats. Values
+// without a logarithm are left out. ok is false where the rows cannot tell the columns apart, or leave nothing over.
+func FitOf(rows, cells [][]float64, noise Noise) (f *Fit, ok bool) {
+	if len(rows) == 0 || len(rows) != len(cells) {
 		return nil, false
 	}
-	p := len(x[0])
+	p := len(rows[0])
 	m := make([][]float64, p)
 	for i := range m {
 		m[i] = make([]float64, p)
 	}
 	right := make([]float64, p)
-	for i, row := range x {
-		Gram(m, row, 1)
-		for j, v := range row {
-			right[j] += v * math.Log(values[i])
+	logs := make([][]float64, len(cells))
+	f = &Fit{Noise: noise}
+	for i, row := range rows {
+		logs[i] = logsOf(cells[i])
+		f.Runs += len(logs[i])
+		Gram(m, row, float64(len(logs[i])))
+		for _, l := range logs[i] {
+			for j, v := range row {
+				right[j] += v * l
+			}
 		}
 	}
-	inverse, ok := Inverse(m)
-	if !ok {
+	if f.Runs <= p {
 		return nil, false
 	}
-	f = &Fit{Coefficients: Times(inverse, right), Runs: len(x), inverse: inverse}
+	if f.Inverse, ok = Inverse(m); !ok {
+		return nil, false
+	}
+	f.Coefficients = Times(f.Inverse, right)
+	for j, b := range f.Coefficients {
+		if math.Abs(b) < rounding {
+			f.Coefficients[j] = 0
+		}
+	}
+	f.weaken(rows, logs)
+	f.Lack = f.lackOf(rows, logs)
+	return f, true
+}
+
+// weaken finds what is left of each coefficient without the run that does most for it.
+func (f *Fit) weaken(rows, logs [][]float64) {
 	f.weakest = append([]float64(nil), f.Coefficients...)
-	squares := 0.0
-	for i, row := range x {
-		left := math.Log(values[i]) - Dot(row, f.Coefficients)
-		squares += left * left
-		pull := Times(inverse, row) // what a run does to each coefficient, by its leverage
+	for i, row := range rows {
+		pull := Times(f.Inverse, row) // what a run does to each coefficient, by its leverage
 		leverage := Dot(row, pull)
-		for j, b := range f.Coefficients {
-			without := math.NaN() // the run alone tells some column
-			if 1-leverage > 1e-9 {
-				without = b - pull[j]*left/(1-leverage)
-			} else if math.Abs(pull[j]) < 1e-9 {
-				without = b
-			}
-			if math.IsNaN(without) || without*sign(b) < f.weakest[j]*sign(b) {
-				f.weakest[j] = without
+		for _, l := range logs[i] {
+			left := l - Dot(row, f.Coefficients)
+			for j, b := range f.Coefficients {
+				without := math.NaN() // the run alone tells some column
+				if 1-leverage > 1e-9 {
+					without = b - pull[j]*left/(1-leverage)
+				} else if math.Abs(pull[j]) < 1e-9 {
+					without = b
+				}
+				if math.IsNaN(without) || without*sign(b) < f.weakest[j]*sign(b) {
+					f.weakest[j] = without
+				}
 			}
 		}
 	}
-	f.Noise = Noise{DF: len(x) - p}
-	f.Noise.Sigma = math.Sqrt(squares / float64(f.Noise.DF))
-	return f, true
+}
+
+func (f *Fit) lackOf(rows, logs [][]float64) Lack {
+	l := Lack{F: math.NaN(), P: math.NaN(), DF: -len(f.Coefficients)}
+	squares := 0.0
+	for i, own := range logs {
+		if len(own) == 0 {
+			continue
+		}
+		l.DF++
+		off := meanOf(own) - Dot(rows[i], f.Coefficients)
+		squares += float64(len(own)) * off * off
+	}
+	if l.DF <= 0 || !f.Noise.Known() {
+		l.DF = max(0, l.DF)
+		return l
+	}
+	switch mean := squares / float64(l.DF); {
+	case mean < rounding*rounding:
+		l.F, l.P = 0, 1
+	case f.Noise.Sigma == 0:
+		l.F, l.P = math.Inf(1), 0
+	default:
+		l.F = mean / (f.Noise.Sigma * f.Noise.Sigma)
+		l.P = distuv.F{D1: float64(l.DF), D2: float64(f.Noise.DF)}.Survival(l.F)
+	}
+	return l
 }
 
 func sign(v float64) float64 { return math.Copysign(1, v) }
 
 // Effect is the ratio that column j makes, with its 95% interval.
 func (f *Fit) Effect(j int) Ratio {
-	b, e := f.Coefficients[j], f.Noise.Sigma*math.Sqrt(f.inverse[j][j])
+	b, e := f.Coefficients[j], f.Noise.Sigma*math.Sqrt(f.Inverse[j][j])
 	half := f.Noise.T() * e
 	return Ratio{Value: math.Exp(b), Interval: Interval{math.Exp(b - half), math.Exp(b + half)}, P: pValue(b, e, f.Noise.DF),
 		NCandidate: f.Runs, NBaseline: f.Runs, Noise: f.Noise, Weakest: math.Exp(f.weakest[j])}
@@ -152,9 +209,11 @@ func (f *Fit) Effect(j int) Ratio {
 
 // Predict is where the mean of so many new runs of a row must fall, in confidence of all cases, if the model holds.
 func (f *Fit) Predict(row []float64, runs int, confidence float64) Estimate {
-	t := distuv.StudentsT{Sigma: 1, Nu: float64(f.Noise.DF)}.Quantile(1 - (1-confidence)/2)
-	at := Dot(row, f.Coefficients)
-	half := t * f.Noise.Sigma * math.Sqrt(1/float64(runs)+Dot(row, Times(f.inverse, row)))
+	at, half := Dot(row, f.Coefficients), math.NaN()
+	if f.Noise.Known() {
+		half = tQuantile(1-(1-confidence)/2, f.Noise.DF) * f.Noise.Sigma * math.Sqrt(1/float64(runs)+Dot(row, Times(f.Inverse, row)))
+		half = math.Max(half, rounding)
+	}
 	return Estimate{Value: math.Exp(at), Interval: Interval{math.Exp(at - half), math.Exp(at + half)}, N: runs}
 }
 

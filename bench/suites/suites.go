@@ -25,7 +25,8 @@
 //	  design: one-factor        # or full; or pairwise: it finds combinations that fail or sit far off, and compares nothing;
 //	                            # or effects: combinations that tell the terms of a model apart best (D-optimal)
 //	  model: [acks, linger, acks*linger]  # of effects: axes, and pairs of them beyond what both make alone
-//	  points: 20                # of effects: combinations; left out: as many as 20 residual degrees of freedom take
+//	  points: 20                # of effects: combinations; left out: as many as 20 residual degrees of freedom take, and 20 of
+//	                            # repeats, which noise is told from: with repeats: 1 the baseline's alone, and verdicts need 20
 //	  repeats: 2
 //	  axes: {acks: [1], linger: [5ms], ...}
 //	  exclude: [{acks: 0, idempotence: true}]

@@ -1,11 +1,13 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -14,14 +16,19 @@ import (
 type fitted struct {
 	why         string
 	runs        int
-	noise       noise
+	noise       noise     // of one run, by the repeats of the design's cells
+	lack        float64   // probability that repeats alone put the fitted cells as far off the model as they lie
 	at          []float64 // of the centre and of each term, logs
 	scale       []float64 // standard errors, for a noise of 1
 	weakest     []float64
+	likeness    []string      // what would pass for each term
 	comparisons []*comparison // one for each term
 	checks      []checked
 	inside      int
 }
+
+// none is a change of a log that arithmetic alone makes.
+const none = 1e-9
 
 type checked struct {
 	cell             int
@@ -32,7 +39,33 @@ type checked struct {
 
 func (c checked) inside() bool { return c.told && c.found >= c.low && c.found <= c.high }
 
-func (f *fitted) holds() bool { return f.why == "" && f.inside == len(f.checks) && f.inside > 0 }
+func (f *fitted) holds() bool { return f.doubt() == "" }
+
+// doubt is why no effect is told: each of two tests, of the cells outside and of the cells fitted, has half of 5%.
+func (f *fitted) doubt() string {
+	if f.why != "" {
+		return f.why
+	}
+	if f.noise.df < 20 {
+		return fmt.Sprintf("noise rests on %d degrees of freedom of repeats, 20 are needed to tell whether it holds", f.noise.df)
+	}
+	told := 0
+	for _, k := range f.checks {
+		if k.told {
+			told++
+			if !k.inside() {
+				return "it does not hold"
+			}
+		}
+	}
+	if f.lack < 0.025 {
+		return "it does not hold in the cells that it was fitted to"
+	}
+	if told == 0 || told != len(f.checks) {
+		return fmt.Sprintf("it is not confirmed, only %d of %d cells outside tell", told, len(f.checks))
+	}
+	return ""
+}
 
 // columns are a cell's, as the plan's model sees it.
 func (b *bench) columns(c *cell) []float64 {
@@ -135,7 +168,9 @@ func (b *bench) whole(number int) bool {
 
 func (b *bench) fit(m metric) *fitted {
 	f := &fitted{}
-	var x [][]float64
+	var cells []*cell // that entered
+	var logs [][]float64
+	var x [][]float64 // of their runs
 	var y []float64
 	left := 0
 	for i := range b.plan.Cells {
@@ -149,14 +184,20 @@ func (b *bench) fit(m metric) *fitted {
 			left++
 			continue
 		}
+		cells, logs = append(cells, c), append(logs, positive(values))
 		for _, v := range positive(values) {
 			x, y = append(x, b.columns(c)), append(y, v)
 		}
 	}
 	n, p := len(y), 1+len(b.plan.Model)
-	f.runs = n
-	if n-p < 10 {
+	f.runs, f.noise = n, repeated(slices.Concat(logs, b.telling(m)))
+	switch {
+	case n-p < 10:
 		f.why = fmt.Sprintf("%d runs that count leave %d effects %d degrees of freedom, 10 are needed", n, p-1, max(0, n-p))
+	case f.noise.df == 0:
+		f.why = "no cell ran twice, and repeats alone tell noise"
+	}
+	if f.why != "" {
 		return f
 	}
 	at, solve, ok := least(x, y)
@@ -165,26 +206,126 @@ func (b *bench) fit(m metric) *fitted {
 		return f
 	}
 	f.at = at
-	squares := 0.0
-	for i := range x {
-		e := y[i]
-		for j, v := range x[i] {
-			e -= v * at[j]
-		}
-		squares += e * e
-	}
-	f.noise = noise{sigma: math.Sqrt(squares / float64(n-p)), df: n - p}
 	for j := range at {
+		if math.Abs(at[j]) < none {
+			at[j] = 0
+		}
 		unit := make([]float64, p)
 		unit[j] = 1
 		f.scale = append(f.scale, length(solve(unit)))
 	}
+	f.lacking(b, cells, logs)
 	f.without(x, y)
+	f.liken(b, cells, logs, x)
 	for j, t := range b.plan.Model {
 		f.comparisons = append(f.comparisons, f.effect(1+j, t, m, b.plan.Allowance))
 	}
 	f.outside(b, m, solve)
 	return f
+}
+
+// telling are the logs of the cells outside a design whose runs all count.
+func (b *bench) telling(m metric) (logs [][]float64) {
+	for _, c := range b.plan.Cells {
+		if c.Outside && b.whole(c.Number) {
+			logs = append(logs, positive(b.values(m, c.Number, true)))
+		}
+	}
+	return logs
+}
+
+// repeated is the noise of one run by what runs of one cell differ: each pair of them once.
+func repeated(cells [][]float64) (n noise) {
+	squares := 0.0
+	for _, v := range cells {
+		for i := range v {
+			for k := range i {
+				squares += (v[i] - v[k]) * (v[i] - v[k]) / float64(len(v))
+			}
+		}
+		n.df += max(0, len(v)-1)
+	}
+	if n.df > 0 {
+		n.sigma = math.Sqrt(squares / float64(n.df))
+	}
+	return n
+}
+
+// foretold is what the model says of a row, on the log scale.
+func (f *fitted) foretold(row []float64) (at float64) {
+	for j, v := range row {
+		at += v * f.at[j]
+	}
+	return at
+}
+
+// lacking tests what the fitted cells' means vary about the model against the noise of repeats.
+func (f *fitted) lacking(b *bench, cells []*cell, logs [][]float64) {
+	f.lack = 1
+	squares, over := 0.0, -len(f.at)
+	for i, c := range cells {
+		if len(logs[i]) > 0 {
+			off := mean(logs[i]) - f.foretold(b.columns(c))
+			squares += off * off * float64(len(logs[i]))
+			over++
+		}
+	}
+	if over <= 0 || squares < float64(over)*none*none {
+		return
+	}
+	// The tail of F is a regularized incomplete beta function of the share of noise in both.
+	own := float64(f.noise.df) * f.noise.sigma * f.noise.sigma
+	f.lack = mathext.RegIncBeta(float64(f.noise.df)/2, float64(over)/2, own/(own+squares))
+}
+
+// liken finds for each term the interaction of two settings outside the model that it would hold most of: such a column is
+// fitted like a metric.
+func (f *fitted) liken(b *bench, cells []*cell, logs, x [][]float64) {
+	f.likeness = make([]string, len(b.plan.Model))
+	most := make([]float64, len(b.plan.Model))
+	for _, pair := range b.pairs(cells, logs) {
+		var column []float64
+		for i, c := range cells {
+			v := 0.0
+			if hasAll(c.Settings, pair) {
+				v = 1
+			}
+			column = append(column, slices.Repeat([]float64{v}, len(logs[i]))...)
+		}
+		at, _, _ := least(x, column)
+		for j := range most {
+			share := math.Round(math.Round(at[1+j]*1e9)/1e9*100) / 100
+			if math.Abs(share) >= 0.05 && math.Abs(share) > math.Abs(most[j]) {
+				most[j] = share
+				f.likeness[j] = fmt.Sprintf("%.2f of %s", share, cut(fmt.Sprintf("%s=%s × %s=%s", pair[0].Axis, pair[0].Value, pair[1].Axis, pair[1].Value), 60))
+			}
+		}
+	}
+}
+
+func hasAll(list, wanted []setting) bool {
+	return !slices.ContainsFunc(wanted, func(s setting) bool { return !slices.Contains(list, s) })
+}
+
+// pairs are the settings that some cell has two of, and that no term is for, in the order of the cells.
+func (b *bench) pairs(cells []*cell, logs [][]float64) (list [][]setting) {
+	for _, t := range b.plan.Model {
+		if len(t.Settings) == 2 {
+			list = append(list, t.Settings)
+		}
+	}
+	terms := len(list)
+	for i, c := range cells {
+		for k, a := range c.Settings {
+			for _, z := range c.Settings[k+1:] {
+				known := slices.ContainsFunc(list, func(p []setting) bool { return hasAll(p, []setting{a, z}) })
+				if !known && len(logs[i]) > 0 {
+					list = append(list, []setting{a, z})
+				}
+			}
+		}
+	}
+	return list[terms:]
 }
 
 // without fits once more without each run and keeps the least of each effect.
@@ -200,7 +341,7 @@ func (f *fitted) without(x [][]float64, y []float64) {
 				f.lone(x, y, i, j)
 				continue
 			}
-			if v := at[j] * math.Copysign(1, f.at[j]); !(v >= f.weakest[j]) {
+			if v := at[j] * math.Copysign(1, f.at[j]); v < f.weakest[j] { // never below NaN, which stays
 				f.weakest[j] = v
 			}
 		}
@@ -222,9 +363,11 @@ func (f *fitted) effect(j int, t term, m metric, allowance float64) *comparison 
 	e := f.noise.sigma * f.scale[j]
 	half := f.noise.t() * e
 	k.ratio, k.low, k.high = math.Exp(f.at[j]), math.Exp(f.at[j]-half), math.Exp(f.at[j]+half)
-	k.p = 2 * distuv.StudentsT{Sigma: 1, Nu: float64(f.noise.df)}.Survival(math.Abs(f.at[j]/e))
-	if e == 0 {
-		k.p = 0
+	switch {
+	case f.at[j] == 0:
+		k.p = 1
+	case e > 0:
+		k.p = 2 * distuv.StudentsT{Sigma: 1, Nu: float64(f.noise.df)}.Survival(math.Abs(f.at[j]/e))
 	}
 	k.judge(allowance)
 	if k.verdict == "cannot tell" && !k.reason {
@@ -247,7 +390,7 @@ func (f *fitted) effect(j int, t term, m metric, allowance float64) *comparison 
 	return k
 }
 
-// outside foretells the cells that the fit has not seen, all of them together in 95% of all cases.
+// outside foretells the cells that the fit has not seen, all of them together in 97.5% of all cases.
 func (f *fitted) outside(b *bench, m metric, solve func([]float64) []float64) {
 	n := 0
 	for _, c := range b.plan.Cells {
@@ -266,12 +409,9 @@ func (f *fitted) outside(b *bench, m metric, solve func([]float64) []float64) {
 			k.found = math.Exp(mean(v))
 		}
 		row := b.columns(c)
-		at := 0.0
-		for j, x := range row {
-			at += x * f.at[j]
-		}
-		t := distuv.StudentsT{Sigma: 1, Nu: float64(f.noise.df)}.Quantile(1 - 0.05/float64(n)/2)
-		half := t * f.noise.sigma * math.Hypot(math.Sqrt(1/float64(max(1, len(v)))), length(solve(row)))
+		at := f.foretold(row)
+		t := distuv.StudentsT{Sigma: 1, Nu: float64(f.noise.df)}.Quantile(1 - 0.025/float64(n)/2)
+		half := max(none, t*f.noise.sigma*math.Hypot(math.Sqrt(1/float64(max(1, len(v)))), length(solve(row))))
 		k.value, k.low, k.high = math.Exp(at), math.Exp(at-half), math.Exp(at+half)
 		if k.inside() {
 			f.inside++
@@ -280,20 +420,28 @@ func (f *fitted) outside(b *bench, m metric, solve func([]float64) []float64) {
 	}
 }
 
-// fits are the models of all metrics of latency cells, with what stands among all of their effects.
+// fits are the models of all metrics of latency cells, with what stands among all of their effects: those that the Answer may
+// name are a family of their own.
 func (b *bench) fits() map[string]*fitted {
+	if b.models != nil || b.plan.Design != "effects" || len(b.plan.Model) == 0 {
+		return b.models
+	}
 	out := map[string]*fitted{}
-	var family []*comparison
-	if b.plan.Design != "effects" || len(b.plan.Model) == 0 {
-		return nil
-	}
+	var all []*comparison
+	centre := slices.IndexFunc(b.plan.Cells, func(c cell) bool { return c.Role == "baseline" })
 	for _, m := range metrics() {
-		if m.kind != "capacity" {
-			out[m.name] = b.fit(m)
-			family = append(family, out[m.name].comparisons...)
+		if m.kind == "capacity" {
+			continue
 		}
+		f := b.fit(m)
+		for _, k := range f.comparisons {
+			k.primary = centre >= 0 && (m.name == clockOf(&b.plan.Cells[centre])+" p99" || m.name == "CPU per GB")
+		}
+		out[m.name] = f
+		all = append(all, f.comparisons...)
 	}
-	settle(family)
+	settle(all)
+	b.models = out
 	return out
 }
 
@@ -319,7 +467,7 @@ func (w *writer) modelled() string {
 		}
 		switch n := len(stand); {
 		case !f.holds():
-			text += "none is told, for it does not hold"
+			text += "none is told, for " + f.doubt()
 		case n == 0:
 			text += "none stands"
 		case n > 6:
@@ -351,11 +499,7 @@ func (o *Outcome) effectTable(place string, t table, b *bench) {
 	for i, row := range t.rows {
 		k, one := f.comparisons[i], b.plan.Model[i]
 		tq := f.noise.t() + distuv.StudentsT{Sigma: 1, Nu: float64(f.noise.df)}.Quantile(0.80)
-		alias := "–"
-		if one.Alias != "" {
-			alias = fmt.Sprintf("%.2f of %s", one.Share, cut(one.Alias, 60))
-		}
-		want := []string{cut(one.Name, 60), k.times(), f.saidOf(k), "×" + three(math.Exp(tq*f.noise.sigma*one.Error)), alias}
+		want := []string{cut(one.Name, 60), k.times(), f.saidOf(k), "×" + three(math.Exp(tq*f.noise.sigma*f.scale[1+i])), cmp.Or(f.likeness[i], "–")}
 		for j := range want {
 			o.Published++
 			if j >= len(row) || row[j] != want[j] {

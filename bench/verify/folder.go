@@ -28,6 +28,7 @@ type bench struct {
 	runs     []*run // in the order in which they ran
 	profiled []*run
 	problems []Finding
+	models   map[string]*fitted // of an effects design, by metric, once they are fitted
 }
 
 type plan struct {
@@ -66,9 +67,6 @@ type cell struct {
 type term struct {
 	Name     string    `json:"name"`
 	Settings []setting `json:"settings"`
-	Error    float64   `json:"standardError"`
-	Alias    string    `json:"alias"`
-	Share    float64   `json:"aliasShare"`
 }
 
 type setting struct{ Axis, Value string }
