@@ -47,7 +47,7 @@ func newBench(t *testing.T, suite string) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Rate *= 2 // enough records in a window for tails that rest on separate stalls
+	s.Rate *= 3 // enough records in a window for tails that rest on separate stalls
 	plan, err := matrix.Plan(s, 7)
 	if err != nil {
 		t.Fatal(err)
