@@ -64,10 +64,12 @@ type file struct {
 // writeFiles replaces files, each in one step, in their order. durable: all are on disk when it returns, by one sync of the
 // folder.
 func (r *dir) writeFiles(durable bool, files ...file) error {
-	files = slices.DeleteFunc(files, func(f file) bool {
-		old, err := r.readFile(f.name)
-		return durable && err == nil && old != nil && bytes.Equal(old, f.data) // nobody has written it but so
-	})
+	if durable { // what stands there already was written so
+		files = slices.DeleteFunc(files, func(f file) bool {
+			old, err := r.readFile(f.name)
+			return err == nil && old != nil && bytes.Equal(old, f.data)
+		})
+	}
 	if len(files) == 0 {
 		return nil
 	}

@@ -105,7 +105,7 @@ func (r *manifestReader) take(n int) []byte {
 	return v
 }
 
-// parseManifest reads a manifest; what is left of logs stays part of b.
+// parseManifest reads a manifest. Nothing that it returns stays part of b.
 func parseManifest(b []byte) (bootID string, list []manifestEntry, err error) {
 	if len(b) < len(manifestMagic)+4 || string(b[:len(manifestMagic)]) != manifestMagic {
 		return "", nil, errManifest
