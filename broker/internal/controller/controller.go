@@ -74,7 +74,8 @@ type Controller struct {
 	wal         *wal
 	quorum      quorumState
 	subscribers []func(*metadata.Image, metadata.Delta)
-	announced   bool // subscribers have been told the whole image: since RegisterBroker
+	announced   bool           // subscribers have been told the whole image: since RegisterBroker
+	load        *metadata.Load // that makes the images until then; nil: they are immutable
 	applied     uint64
 	appliedTerm uint64
 	sinceBytes  int64 // of entries since the last snapshot
@@ -183,6 +184,7 @@ func (c *Controller) openRaft(log Log, s snapshot) error {
 	c.storage = &storage{conf: &raftpb.ConfState{Voters: []uint64{c.quorum.RaftID}}, first: s.index + 1, firstTerm: s.term, entries: entries}
 	c.applied, c.appliedTerm = s.index, s.term
 	c.image.Store(s.image)
+	c.load = s.load
 	return c.newNode()
 }
 
@@ -208,7 +210,8 @@ func (c *Controller) Subscribe(f func(*metadata.Image, metadata.Delta)) {
 	c.subscribers = append(c.subscribers, f)
 }
 
-// Image is the newest committed image. Safe from any goroutine.
+// Image is the newest committed image. Safe from any goroutine. The topics of one that was taken before RegisterBroker has returned
+// change.
 func (c *Controller) Image() *metadata.Image { return c.image.Load() }
 
 // Start elects this node, applies what its log holds, gives a new cluster its id, and begins the goroutine. An error
@@ -337,7 +340,7 @@ func (c *Controller) commit(d *decision) error {
 		}
 	}
 	if d.announce && !c.announced {
-		c.announced = true
+		c.announced, c.load = true, nil
 		img := c.Image()
 		c.tell(img, img.Everything())
 	}
@@ -397,7 +400,7 @@ func (c *Controller) apply(entries []*raftpb.Entry) error {
 		}
 	}
 	last := entries[len(entries)-1]
-	next, delta, err := c.Image().Apply(records, int64(offsetOf(last.GetIndex())))
+	next, delta, err := c.next(records, int64(offsetOf(last.GetIndex())))
 	if err != nil {
 		return err
 	}
@@ -408,6 +411,17 @@ func (c *Controller) apply(entries []*raftpb.Entry) error {
 		c.tell(next, delta)
 	}
 	return nil
+}
+
+// next makes the image that follows the newest one. Until the subscribers have been told of the first, nobody keeps the ones before.
+func (c *Controller) next(records []metadata.Record, offset int64) (*metadata.Image, metadata.Delta, error) {
+	if c.load == nil {
+		return c.Image().Apply(records, offset)
+	}
+	if err := c.load.Apply(records, offset); err != nil {
+		return nil, metadata.Delta{}, err
+	}
+	return c.load.Image(offset), metadata.Delta{}, nil
 }
 
 func (c *Controller) tell(img *metadata.Image, d metadata.Delta) {
@@ -471,6 +485,7 @@ func (c *Controller) maybeSnapshot() {
 }
 
 func (c *Controller) takeSnapshot() snapshot {
+	c.load = nil // the image is to stay as it is
 	return snapshot{index: c.applied, term: c.appliedTerm, image: c.Image()}
 }
 

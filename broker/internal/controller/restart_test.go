@@ -340,7 +340,7 @@ func FuzzDecodeSnapshot(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(snapshot{4, 2, m}.encode(), true)
+	f.Add(snapshot{index: 4, term: 2, image: m}.encode(), true)
 	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
 		if seal && len(b) > 4 { // else no input would get past the checksum
 			b = snapshotSealed(b)

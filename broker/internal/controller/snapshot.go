@@ -27,6 +27,7 @@ import (
 type snapshot struct {
 	index, term uint64
 	image       *metadata.Image
+	load        *metadata.Load // that has made the image, when it was read
 }
 
 const (
@@ -76,25 +77,22 @@ func decodeSnapshot(b []byte) (s snapshot, err error) {
 		return s, fmt.Errorf("%w: version %d, this program knows %d", errSnapshot, head[0], snapshotVersion)
 	}
 	s.index, s.term = head[1], head[2]
-	records := make([]metadata.Record, 0, min(head[3], uint64(len(body))/2))
-	for len(body) > 0 {
+	s.load = metadata.NewLoad()
+	at, records := int64(offsetOf(s.index)), uint64(0)
+	for ; len(body) > 0; records++ {
 		n, k := binary.Uvarint(body)
 		if k <= 0 || n > uint64(len(body)-k) {
 			return s, fmt.Errorf("%w: it ends within a record", errSnapshot)
 		}
-		r, err := metadata.DecodeRecord(body[k : k+int(n)])
-		if err != nil {
+		if err := s.load.Decode(body[k:k+int(n)], at); err != nil {
 			return s, fmt.Errorf("%w: %w", errSnapshot, err)
 		}
-		records, body = append(records, r), body[k+int(n):]
+		body = body[k+int(n):]
 	}
-	if uint64(len(records)) != head[3] {
-		return s, fmt.Errorf("%w: %d records, its head says %d", errSnapshot, len(records), head[3])
+	if records != head[3] {
+		return s, fmt.Errorf("%w: %d records, its head says %d", errSnapshot, records, head[3])
 	}
-	s.image, _, err = metadata.Empty().Apply(records, int64(offsetOf(s.index)))
-	if err != nil {
-		return s, fmt.Errorf("%w: %w", errSnapshot, err)
-	}
+	s.image = s.load.Image(at)
 	return s, nil
 }
 
@@ -140,7 +138,7 @@ func listSnapshots(fsys vfs.FS, dir string) ([]string, error) {
 func loadSnapshot(fsys vfs.FS, dir string) (snapshot, error) {
 	names, err := listSnapshots(fsys, dir)
 	if err != nil || len(names) == 0 {
-		return snapshot{image: metadata.Empty()}, err
+		return snapshot{image: metadata.Empty(), load: metadata.NewLoad()}, err
 	}
 	name := dir + "/" + names[0]
 	b, err := vfs.ReadFile(fsys, name, maxSnapshotBytes)

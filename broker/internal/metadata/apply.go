@@ -33,6 +33,8 @@ type builder struct {
 	changed map[kafka.TopicID]int // place in delta.Topics
 	configs map[resource]bool
 	delta   Delta
+
+	load loading // of a Load alone
 }
 
 // Apply makes the image that follows this one; offset is that of the entry that holds the records. Records that do not
@@ -119,6 +121,9 @@ func (b *builder) applyBroker(r *BrokerRecord) {
 
 // note enters a topic's change into the delta.
 func (b *builder) note(id kafka.TopicID, before, after *Topic) {
+	if b.edit.load {
+		return
+	}
 	i, ok := b.changed[id]
 	if !ok {
 		if b.changed == nil {
@@ -139,10 +144,17 @@ func (b *builder) put(before, after *Topic) {
 }
 
 func (b *builder) applyTopic(r *TopicRecord) error {
-	if b.Topic(r.Name) != nil || b.TopicByID(r.ID) != nil || r.ID.IsZero() {
+	names, ids := b.topics.len, b.ids.len
+	taken := r.ID.IsZero() || !b.edit.load && (b.Topic(r.Name) != nil || b.TopicByID(r.ID) != nil)
+	if !taken {
+		t := &Topic{Name: r.Name, ID: r.ID, Internal: r.Internal}
+		b.put(nil, t)
+		b.load.added(t)
+		taken = b.topics.len == names || b.ids.len == ids // found out behind in a Load, which ends with the error
+	}
+	if taken {
 		return fmt.Errorf("topic %s with id %s exists already", r.Name, r.ID)
 	}
-	b.put(nil, &Topic{Name: r.Name, ID: r.ID, Internal: r.Internal})
 	if strings.ContainsAny(r.Name, "._") {
 		b.folded = b.folded.with(b.edit, fold(r.Name), r.Name)
 	}
@@ -151,6 +163,9 @@ func (b *builder) applyTopic(r *TopicRecord) error {
 
 // own is a topic that this builder may change: one that it made, or a copy that it stores.
 func (b *builder) own(t *Topic) *Topic {
+	if b.edit.load {
+		return t
+	}
 	if i, ok := b.changed[t.ID]; ok {
 		return b.delta.Topics[i].New
 	}
@@ -167,7 +182,11 @@ func (t *Topic) clone() *Topic {
 }
 
 func (b *builder) applyPartitions(r *PartitionsRecord) error {
-	t := b.TopicByID(r.TopicID)
+	b.giveEpochs()
+	t := b.load.newest
+	if t == nil || t.ID != r.TopicID {
+		t = b.TopicByID(r.TopicID)
+	}
 	if t == nil {
 		return fmt.Errorf("partitions of topic id %s, which does not exist", r.TopicID)
 	}
@@ -177,10 +196,14 @@ func (b *builder) applyPartitions(r *PartitionsRecord) error {
 	t = b.own(t)
 	n := copy(t.Partitions[r.First:], r.Partitions)
 	if more := r.Partitions[n:]; len(more) > 0 {
-		if t.Partitions == nil {
-			t.Partitions = make([]Partition, 0, len(more)) // usually all there will be
+		switch {
+		case t.Partitions != nil:
+			t.Partitions = append(t.Partitions, more...)
+		case b.edit.load:
+			t.Partitions = more
+		default:
+			t.Partitions = append(make([]Partition, 0, len(more)), more...) // usually all there will be
 		}
-		t.Partitions = append(t.Partitions, more...)
 		b.partitions += len(more)
 	}
 	return nil
@@ -191,6 +214,7 @@ func (b *builder) removeTopic(id kafka.TopicID) error {
 	if t == nil {
 		return fmt.Errorf("topic id %s goes, which does not exist", id)
 	}
+	b.load.sorted, b.load.newest = nil, nil
 	b.topics = b.topics.without(b.edit, t.Name)
 	b.ids = b.ids.without(b.edit, id)
 	b.folded = b.folded.without(b.edit, fold(t.Name))
@@ -206,7 +230,10 @@ func (b *builder) removeTopic(id kafka.TopicID) error {
 func (b *builder) applyConfig(r *ConfigRecord) {
 	of := resource{r.Kind, r.Name}
 	before, _ := b.Image.configs.get(of)
-	after := maps.Clone(before)
+	after := before
+	if !b.edit.load {
+		after = maps.Clone(before)
+	}
 	if after == nil {
 		after = map[string]string{}
 	}
@@ -218,7 +245,7 @@ func (b *builder) applyConfig(r *ConfigRecord) {
 	} else {
 		b.Image.configs = b.Image.configs.with(b.edit, of, after)
 	}
-	if !b.configs[of] {
+	if !b.edit.load && !b.configs[of] {
 		if b.configs == nil {
 			b.configs = map[resource]bool{}
 		}
@@ -230,6 +257,10 @@ func (b *builder) applyConfig(r *ConfigRecord) {
 // bumpLeaderEpochs replaces every topic of which the broker leads a part, in both tries at once: at the start of a broker
 // that is all of them, and looking each one up would cost ten times as much.
 func (b *builder) bumpLeaderEpochs(leader kafka.BrokerID) {
+	if b.edit.load {
+		b.load.starts[leader]++
+		return
+	}
 	leads := func(p Partition) bool { return p.Leader == leader }
 	next := map[*Topic]*Topic{}
 	b.topics = b.topics.replaced(b.edit, func(t *Topic) *Topic {

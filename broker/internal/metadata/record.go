@@ -16,7 +16,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/tidemark/tidemark/core/kafka"
 )
@@ -220,8 +219,8 @@ func DecodeRecord(b []byte) (Record, error) {
 	default:
 		return nil, fmt.Errorf("%w: unknown kind %d: a newer program wrote it", ErrCorrupt, b[0])
 	}
-	if d.bad || len(d.b) > 0 {
-		return nil, fmt.Errorf("%w: kind %d does not fill its %d bytes", ErrCorrupt, b[0], len(b))
+	if err := d.end(b); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
@@ -230,7 +229,16 @@ func DecodeRecord(b []byte) (Record, error) {
 type decoder struct {
 	b    []byte
 	bad  bool
-	last []kafka.BrokerID // shared by equal neighbours: most partitions of a topic have the same replicas
+	last []kafka.BrokerID        // shared by equal neighbours: most partitions of a topic have the same replicas
+	room func(n int) []Partition // gives an empty slice for so many; nil allocates one
+}
+
+// end says whether a record has filled its bytes.
+func (d *decoder) end(b []byte) error {
+	if d.bad || len(d.b) > 0 {
+		return fmt.Errorf("%w: kind %d does not fill its %d bytes", ErrCorrupt, b[0], len(b))
+	}
+	return nil
 }
 
 func (d *decoder) take(n uint64) []byte {
@@ -299,7 +307,12 @@ func (d *decoder) broker() Broker {
 
 func (d *decoder) partitions() []Partition {
 	n := d.count(7)
-	out := make([]Partition, 0, min(n, 10_000))
+	var out []Partition
+	if d.room != nil {
+		out = d.room(min(n, 10_000))
+	} else {
+		out = make([]Partition, 0, min(n, 10_000))
+	}
 	for range n {
 		p := Partition{Leader: kafka.BrokerID(d.int32()), LeaderEpoch: kafka.LeaderEpoch(d.int32()), PartitionEpoch: d.int32()}
 		p.Replicas, p.ISR, p.ELR, p.LastKnownELR = d.brokers(), d.brokers(), d.brokers(), d.brokers()
@@ -316,12 +329,19 @@ func (d *decoder) brokers() []kafka.BrokerID {
 	if n == 0 {
 		return nil
 	}
+	if rest := d.b; n == len(d.last) {
+		same := true
+		for _, id := range d.last {
+			same = same && d.int32() == int32(id)
+		}
+		if same {
+			return d.last
+		}
+		d.b = rest
+	}
 	ids := make([]kafka.BrokerID, n)
 	for i := range ids {
 		ids[i] = kafka.BrokerID(d.int32())
-	}
-	if slices.Equal(ids, d.last) {
-		return d.last
 	}
 	d.last = ids
 	return ids

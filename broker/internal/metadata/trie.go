@@ -33,7 +33,7 @@ type trieSlot[K comparable, V any] struct {
 }
 
 // edit is one round of changes: nodes made in it are not shared yet and are changed in place.
-type edit struct{ _ byte }
+type edit struct{ load bool } // of a Load: values too are changed in place
 
 const (
 	trieBits   = 5
