@@ -421,7 +421,8 @@ func (c *Controller) next(records []metadata.Record, offset int64) (*metadata.Im
 	if err := c.load.Apply(records, offset); err != nil {
 		return nil, metadata.Delta{}, err
 	}
-	return c.load.Image(offset), metadata.Delta{}, nil
+	img, err := c.load.Image(offset)
+	return img, metadata.Delta{}, err
 }
 
 func (c *Controller) tell(img *metadata.Image, d metadata.Delta) {

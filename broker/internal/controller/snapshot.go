@@ -92,7 +92,9 @@ func decodeSnapshot(b []byte) (s snapshot, err error) {
 	if records != head[3] {
 		return s, fmt.Errorf("%w: %d records, its head says %d", errSnapshot, records, head[3])
 	}
-	s.image = s.load.Image(at)
+	if s.image, err = s.load.Image(at); err != nil {
+		return s, fmt.Errorf("%w: %w", errSnapshot, err)
+	}
 	return s, nil
 }
 

@@ -85,8 +85,9 @@ type Image struct {
 
 // sortedTopics is the list of topics by name, made when somebody first asks an image for it.
 type sortedTopics struct {
-	once sync.Once
-	list []*Topic
+	once  sync.Once
+	list  []*Topic
+	given bool // with the image: nobody need make it
 }
 
 // Empty is the image before the first record.
@@ -133,6 +134,9 @@ func (m *Image) TopicsFrom(name string) iter.Seq[*Topic] {
 }
 
 func (m *Image) sortedList() []*Topic {
+	if m.sorted.given {
+		return m.sorted.list
+	}
 	m.sorted.once.Do(func() {
 		list := make([]*Topic, 0, m.topics.len)
 		m.topics.all(func(_ string, t *Topic) bool {

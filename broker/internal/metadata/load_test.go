@@ -23,7 +23,16 @@ func TestALoadMakesWhatApplyMakes(t *testing.T) {
 				rt.Fatal(err)
 			}
 		}
-		same(rt, want, load.Image(want.Offset))
+		image := func() *Image {
+			m, err := load.Image(want.Offset)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			return m
+		}
+		if rapid.Bool().Draw(rt, "look at the snapshot's") {
+			same(rt, want, image())
+		}
 		for i := range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			group := []Record{&LeaderEpochsRecord{1}}
 			id := rapid.IntRange(1, 60).Draw(rt, "id")
@@ -67,7 +76,7 @@ func TestALoadMakesWhatApplyMakes(t *testing.T) {
 				}
 			}
 		}
-		got := load.Image(want.Offset)
+		got := image()
 		same(rt, want, got)
 		names := func(m *Image) (out []string) {
 			for topic := range m.Topics() {
@@ -86,6 +95,13 @@ func TestALoadMakesWhatApplyMakes(t *testing.T) {
 }
 
 func TestALoadRefusesWhatDoesNotFit(t *testing.T) {
+	for _, settled := range []bool{false, true} {
+		loadRefuses(t, settled)
+	}
+}
+
+func loadRefuses(t *testing.T, settled bool) {
+	t.Helper()
 	for _, r := range []Record{
 		&TopicRecord{Name: "a", ID: topicID(9)},
 		&TopicRecord{Name: "b", ID: topicID(1)},
@@ -98,11 +114,58 @@ func TestALoadRefusesWhatDoesNotFit(t *testing.T) {
 		if err := l.Apply(create("a", 1, 1), 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Decode(AppendRecord(nil, r), 1); !errors.Is(err, ErrCorrupt) {
+		if settled {
+			if _, err := l.Image(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := l.Decode(AppendRecord(nil, r), 1)
+		if err == nil { // topics are gathered first
+			_, err = l.Image(1)
+		}
+		if !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%T %+v: %v", r, r, err)
 		}
 		if b := AppendRecord(nil, r); l.Decode(b[:len(b)-1], 1) == nil {
 			t.Errorf("%T cut short is taken", r)
 		}
+	}
+}
+
+func TestTrieOfManyIsTheOneOfEach(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 31, 32, 33, 1000, 5000} {
+		values := make([]int, n)
+		for i := range values {
+			values[i] = i * 7
+		}
+		e := &edit{}
+		m, ok := trieOf(e, values, func(v int) int { return v })
+		if !ok || m.len != n {
+			t.Fatalf("%d values: %d, %v", n, m.len, ok)
+		}
+		for _, v := range values {
+			if got, found := m.get(v); !found || got != v {
+				t.Fatalf("%d of %d: %d, %v", v, n, got, found)
+			}
+		}
+		if _, found := m.get(3); found {
+			t.Error("what is not there is found")
+		}
+		for i, v := range values { // it can be changed as any other
+			if i%2 == 0 {
+				m = m.without(e, v)
+			}
+		}
+		if m = m.with(&edit{}, 3, 3); m.len != n/2+1 {
+			t.Errorf("%d are left of %d", m.len, n)
+		}
+		count := 0
+		m.all(func(int, int) bool { count++; return true })
+		if count != m.len {
+			t.Errorf("%d of %d", count, m.len)
+		}
+	}
+	if _, ok := trieOf(&edit{}, []int{1, 2, 1}, func(v int) int { return v }); ok {
+		t.Error("a key that comes twice is taken")
 	}
 }

@@ -2,8 +2,8 @@
 // and features, as an immutable image that is swapped whole.
 //
 // It leaves to others how records come to be decided (package controller) and what follows from a change (replica,
-// coordinator). It holds no lock but the one behind which an image sorts its topics once, and starts no goroutine: any
-// number of goroutines may read an Image. Apply shares all that did not change with the image before it.
+// coordinator). It holds no lock but the one behind which an image sorts its topics once, and starts no goroutine that outlives
+// a call: any number of goroutines may read an Image. Apply shares all that did not change with the image before it.
 //
 // A record is encoded as
 //

@@ -85,6 +85,79 @@ func (t trie[K, V]) with(e *edit, k K, v V) trie[K, V] {
 	return t
 }
 
+// trieOf makes a map of values whose keys are all different: each node is made once, with the room that it needs. ok is false when
+// two keys are the same.
+func trieOf[K comparable, V any](e *edit, values []V, key func(V) K) (t trie[K, V], ok bool) {
+	if len(values) == 0 {
+		return t, true
+	}
+	t.seed = maphash.MakeSeed()
+	leaves, sorted := make([]hashed, len(values)), make([]hashed, len(values))
+	for i, v := range values {
+		leaves[i] = hashed{t.hash(key(v)), int32(i)}
+	}
+	t.len = len(values)
+	t.root, ok = nodeOf(e, values, key, leaves, sorted, 0)
+	return t, ok
+}
+
+// hashed is a value's place in a list and the hash of its key.
+type hashed struct {
+	hash uint64
+	at   int32
+}
+
+// nodeOf makes the node of some leaves, which are sorted into another slice by the way, and back at the level below.
+func nodeOf[K comparable, V any](e *edit, values []V, key func(V) K, leaves, sorted []hashed, level int) (*trieNode[K, V], bool) {
+	if level == trieLevels {
+		n, seen := &trieNode[K, V]{edit: e}, make(map[K]struct{}, len(leaves))
+		for _, l := range leaves {
+			k := key(values[l.at])
+			seen[k] = struct{}{}
+			n.slots = append(n.slots, trieSlot[K, V]{key: k, value: values[l.at]})
+		}
+		return n, len(seen) == len(leaves)
+	}
+	var ends [1 << trieBits]int32
+	for _, l := range leaves {
+		ends[l.hash>>(level*trieBits)&31]++
+	}
+	n, used := &trieNode[K, V]{edit: e}, 0
+	sum := int32(0)
+	for i, c := range ends {
+		if c > 0 {
+			n.bitmap |= 1 << i
+			used++
+		}
+		ends[i] = sum // where the group begins; where it ends, once it is filled
+		sum += c
+	}
+	for _, l := range leaves {
+		g := l.hash >> (level * trieBits) & 31
+		sorted[ends[g]] = l
+		ends[g]++
+	}
+	n.slots = make([]trieSlot[K, V], 0, used)
+	from := int32(0)
+	for i, end := range ends {
+		switch {
+		case n.bitmap&(1<<i) == 0:
+			continue
+		case end-from == 1:
+			v := values[sorted[from].at]
+			n.slots = append(n.slots, trieSlot[K, V]{key: key(v), value: v})
+		default:
+			child, ok := nodeOf(e, values, key, sorted[from:end], leaves[from:end], level+1)
+			if !ok {
+				return nil, false
+			}
+			n.slots = append(n.slots, trieSlot[K, V]{child: child})
+		}
+		from = end
+	}
+	return n, true
+}
+
 // own is the node itself when this edit made it, else a copy.
 func (n *trieNode[K, V]) own(e *edit) *trieNode[K, V] {
 	if e != nil && n.edit == e {
