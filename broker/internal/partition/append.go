@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"math"
 
 	"github.com/tidemark/tidemark/core/buf"
@@ -250,19 +251,43 @@ func (p *Partition) write(chain, mine *Append, done *completions) (pending bool)
 	case batch:
 		p.o.FlushSoon()
 	default:
-		p.flush()
+		if code := p.flush(); code != kafka.None {
+			// Nobody has been told yet: those that wait for the high watermark Fail has answered, these are still ours.
+			for a := done.appends; a != nil; a = a.next {
+				a.unflushed(code)
+			}
+			if mine != nil && !pending {
+				mine.unflushed(code)
+			}
+		}
 	}
 	return pending
 }
 
-// flush honours flush.messages. Like Kafka it runs before the producer is answered (acks=1).
-func (p *Partition) flush() {
+// flush honours flush.messages. Like Kafka it runs before the producer is answered (acks=1), who is told when it fails: the
+// records are in the page cache and may never reach the disk.
+func (p *Partition) flush() kafka.ErrorCode {
 	every := p.cfg.Load().FlushMessages
 	if every <= 0 || every == math.MaxInt64 || int64(p.o.Log.EndOffset()-p.o.Log.FlushedOffset()) < every {
-		return
+		return kafka.None
 	}
-	if _, err := p.o.Log.Flush(); err != nil {
+	switch _, err := p.o.Log.Flush(); {
+	case err == nil:
+		return kafka.None
+	case errors.Is(err, commitlog.ErrClosed): // says nothing about the disk
+		return p.notLeading()
+	default:
 		p.o.FlushFailed(err)
+		return kafka.KafkaStorageError
+	}
+}
+
+// unflushed makes an error of a success. A duplicate's too: its original may be what could not be flushed.
+func (a *Append) unflushed(code kafka.ErrorCode) {
+	if a.Result.Err == kafka.None {
+		start := a.Result.LogStart
+		a.fail(code, "")
+		a.Result.LogStart = start
 	}
 }
 

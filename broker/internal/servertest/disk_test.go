@@ -130,9 +130,16 @@ func eventually(t testing.TB, what string, ok func() bool) {
 
 // A failed fsync is never repeated, whatever its cause: the folder goes offline, and what waits for it is refused.
 func TestAFailedFsyncTakesItsFolderOffline(t *testing.T) {
-	for _, cause := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
+	for _, on := range []struct {
+		cause   syscall.Errno
+		setting string
+	}{
+		{syscall.EIO, "tidemark.fsync=batch"}, {syscall.ENOSPC, "tidemark.fsync=batch"},
+		{syscall.EIO, "log.flush.interval.messages=1"},
+	} {
+		cause := on.cause
 		d := newDisk()
-		n := diskNode(t, d, "tidemark.fsync=batch")
+		n := diskNode(t, d, on.setting)
 		id := n.topic("t", 2)
 		c := n.dial()
 		put := func(part int32, acks int16) kafka.ErrorCode {
@@ -154,7 +161,7 @@ func TestAFailedFsyncTakesItsFolderOffline(t *testing.T) {
 			return cause
 		})
 		if code := put(0, 1); code != kafka.KafkaStorageError {
-			t.Errorf("%v: acks=1 whose fsync failed: %v", cause, code)
+			t.Errorf("%s, %v: acks=1 whose fsync failed: %v", on.setting, cause, code)
 		}
 		d.fault.Store(nil)
 		if code := put(1, -1); code != kafka.KafkaStorageError {
