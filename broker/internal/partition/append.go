@@ -194,6 +194,7 @@ func (p *Partition) serve() {
 // it has to wait, for the high watermark or the disk. After mu is released an append that waits may be done and used again by
 // others, so that nothing touches it any more.
 func (p *Partition) write(chain, mine *Append, done *completions) (pending bool) {
+	before := p.o.Log.AppendEnd()
 	batches, bytes := p.prepare(chain)
 	var code kafka.ErrorCode
 	if len(batches) > 0 {
@@ -216,7 +217,8 @@ func (p *Partition) write(chain, mine *Append, done *completions) (pending bool)
 		}
 		p.advanceLocked(done)
 	}
-	if p.offline.Load() {
+	offline := p.offline.Load()
+	if offline {
 		// The folder has failed meanwhile, and Fail has answered those that waited then: nobody would answer these.
 		code = kafka.KafkaStorageError
 	}
@@ -224,7 +226,8 @@ func (p *Partition) write(chain, mine *Append, done *completions) (pending bool)
 	for a := chain; a != nil; {
 		next := a.next
 		a.next = nil
-		if a.staged && code != kafka.None {
+		// A copy of a batch of this same write has that one's offsets, and they are nobody's now.
+		if code != kafka.None && a.Result.Err == kafka.None && (a.staged || offline || a.last >= before) {
 			a.fail(code, "")
 		}
 		a.Result.LogStart = start
