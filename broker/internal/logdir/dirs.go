@@ -71,7 +71,9 @@ type dir struct {
 	silent     atomic.Int64 // for so many nanoseconds by now
 	flush      flusher
 	cleaner    cleaner
-	bootID     string // "" when the system does not tell
+	bootID     string                 // "" when the system does not tell
+	ahead      chan stopped           // what the last stop has left, read since the folder was opened
+	order      []kafka.TopicPartition // the logs as the start has found them, until strays are looked for
 	postpone   atomic.Bool
 	trim, idle every // of the schedule
 	// checkpoints is held while checkpoint files are written; it is taken before mu.
@@ -184,6 +186,8 @@ func (d *Dirs) openDir(p string) (*dir, error) {
 	}
 	r.env = &commitlog.Env{FS: r.fs, Pool: d.o.Pool, Tail: d.o.Tail, Files: commitlog.NewFileCache(openFiles), Logger: d.o.Logger,
 		NowMS: d.o.NowMS, Later: r.later, Postpone: &r.postpone}
+	r.bootID = d.o.BootID()
+	r.readAhead()
 	return r, nil
 }
 
@@ -355,16 +359,18 @@ func (d *Dirs) Delete(tp kafka.TopicPartition, id kafka.TopicID, delayMS int64) 
 	return nil
 }
 
-// Strays moves logs aside of which the cluster knows nothing: they are kept, under another name, for a person to look at.
+// Strays moves logs aside of which the cluster knows nothing: they are kept, under another name, for a person to look at. It looks at
+// those that the start has found, once, and asks in the order of their names, about.
 func (d *Dirs) Strays(known func(kafka.TopicPartition) bool) {
 	for _, r := range d.dirs {
 		r.mu.Lock()
 		var stray []kafka.TopicPartition
-		for tp := range r.mu.logs {
+		for _, tp := range r.order {
 			if !known(tp) {
 				stray = append(stray, tp)
 			}
 		}
+		r.order = nil
 		r.mu.Unlock()
 		for _, tp := range stray {
 			e, _ := r.entry(tp)

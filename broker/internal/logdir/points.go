@@ -76,7 +76,6 @@ func (r *dir) writeSoft(name string, b []byte) error { return r.writeFiles(false
 
 // readPoints reads the written points of an earlier process under this boot; nil when there is none.
 func (r *dir) readPoints() map[kafka.TopicPartition]writtenPoint {
-	r.bootID = r.d.o.BootID()
 	b, err := r.readFile(pointsFile)
 	if err != nil || b == nil || r.bootID == "" {
 		return nil

@@ -18,19 +18,17 @@ import (
 // recover reads what the folder holds: after a clean stop the manifest alone, else every log.
 func (r *dir) recover(ctx context.Context) error {
 	r.initCleaner()
-	points := r.readPoints()
-	list, boot, ok := r.manifest()
+	stop := <-r.ahead
+	ok := r.trusts(stop)
 	if ok {
-		for _, m := range list {
-			r.mu.logs[m.tp] = &entry{summary: m.summary, start: m.summary.Start, recovery: m.summary.Recovery}
-		}
+		r.mu.logs, r.order = stop.logs, stop.order
 		r.readLeft()
 		r.clean = true
-	} else if err := r.recoverAll(ctx, points); err != nil {
+	} else if err := r.recoverAll(ctx, r.readPoints()); err != nil {
 		return err
 	}
 	err := errors.Join(r.removeFile(cleanFile), r.removeFile(manifestFile))
-	if boot == "" { // a power loss must not bring them back; those of a boot have had their time then
+	if !ok || stop.boot == "" { // a power loss must not bring them back; those of a boot have had their time then
 		err = errors.Join(err, r.fs.SyncDir(r.path))
 	}
 	if err != nil {
@@ -38,29 +36,6 @@ func (r *dir) recover(ctx context.Context) error {
 	}
 	r.recovered = true
 	return nil
-}
-
-// manifest reads the files of a clean stop, and for which boot alone they hold; false when it was none, or they cannot be
-// trusted.
-func (r *dir) manifest() (list []manifestEntry, boot string, ok bool) {
-	clean, err := r.readFile(cleanFile)
-	if err != nil || clean == nil {
-		return nil, "", false
-	}
-	b, err := r.readFile(manifestFile)
-	if err != nil || b == nil {
-		return nil, "", false
-	}
-	boot, list, err = parseManifest(b)
-	switch where := path.Join(r.path, manifestFile); {
-	case err != nil:
-		r.d.o.Logger.Warn("manifest is ignored, every log is read", "file", where, "error", err)
-		return nil, "", false
-	case boot != "" && boot != r.bootID:
-		r.d.o.Logger.Info("the system was started anew after the last stop, which had left logs to it to be written: every log is read", "file", where)
-		return nil, "", false
-	}
-	return list, boot, true
 }
 
 // recoverAll opens every log of the folder, which makes it whole, several at once.
@@ -78,6 +53,7 @@ func (r *dir) recoverAll(ctx context.Context, points map[kafka.TopicPartition]wr
 			r.mu.deleted = append(r.mu.deleted, deletion{path: path.Join(r.path, n.Name)})
 		}
 	}
+	r.order = todo
 	began := time.Now()
 	threads := max(int(r.d.o.Config.Now().NumRecoveryThreadsPerDataDir), 1)
 	queue := make(chan kafka.TopicPartition)

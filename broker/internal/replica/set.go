@@ -143,19 +143,12 @@ func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.Err
 }
 
 func (s *Set) apply(img *metadata.Image, d metadata.Delta) {
-	next := s.topics.edit()
 	if !s.first {
 		s.first = true
-		for t := range img.Topics() {
-			s.addTopic(next, nil, img, t)
-		}
-		next.publish()
-		s.o.Dirs.Strays(func(tp kafka.TopicPartition) bool {
-			t := s.topics.named(tp.Topic)
-			return t != nil && int(tp.Partition) < len(t.parts)
-		})
+		s.begin(img)
 		return
 	}
+	next := s.topics.edit()
 	var gone []*topic
 	for _, c := range d.Topics {
 		gone = append(gone, s.change(next, img, c)...)
@@ -166,6 +159,63 @@ func (s *Set) apply(img *metadata.Image, d metadata.Delta) {
 	}
 	for _, c := range d.Configs {
 		s.configure(img, c)
+	}
+}
+
+// begin takes the first image.
+func (s *Set) begin(img *metadata.Image) {
+	list := make([]*topic, 0, img.NumTopics())
+	for state := range img.Topics() {
+		t := s.newTopic(img, state)
+		t.state.Store(state)
+		list = append(list, t)
+	}
+	s.topics.fill(list)
+	at := 0
+	s.o.Dirs.Strays(func(tp kafka.TopicPartition) bool {
+		for at < len(list) && list[at].name < tp.Topic { // mostly the next one: both go by the name
+			at++
+		}
+		var t *topic
+		if at < len(list) && list[at].name == tp.Topic {
+			t = list[at]
+		} else {
+			t = s.topics.named(tp.Topic)
+		}
+		return t != nil && int(tp.Partition) < len(t.parts)
+	})
+}
+
+// single is what a topic of one partition takes, in one piece.
+type single struct {
+	topic topic
+	life  life
+	slot  slot
+	part  [1]*slot
+}
+
+// newTopic makes a topic that is in no map yet.
+func (s *Set) newTopic(img *metadata.Image, state *metadata.Topic) *topic {
+	var t *topic
+	if n := len(state.Partitions); n == 1 {
+		one := &single{}
+		t = &one.topic
+		t.life, one.part[0], t.parts = &one.life, &one.slot, one.part[:]
+	} else {
+		t = &topic{parts: make([]*slot, n), life: &life{}}
+		t.addSlots(0)
+	}
+	t.name, t.id = state.Name, state.ID
+	t.cfg.Store(s.settings(img, state.Name))
+	t.prior.Store(s.gone.find(state.Name))
+	return t
+}
+
+// addSlots makes the places that a topic has not had before.
+func (t *topic) addSlots(have int) {
+	slots := make([]slot, len(t.parts)-have)
+	for i := range slots {
+		t.parts[have+i] = &slots[i]
 	}
 }
 
@@ -189,21 +239,12 @@ func (s *Set) change(next *edit, img *metadata.Image, c metadata.TopicChange) (g
 // addTopic puts a topic, or its new state, into a map that is not published yet.
 func (s *Set) addTopic(next *edit, old *topic, img *metadata.Image, state *metadata.Topic) {
 	t := old
-	if old == nil || len(old.parts) < len(state.Partitions) {
-		t = &topic{name: state.Name, id: state.ID, parts: make([]*slot, len(state.Partitions))}
-		have := 0
-		if old != nil {
-			t.life = old.life
-			have = copy(t.parts, old.parts)
-		} else {
-			t.life = &life{}
-			t.cfg.Store(s.settings(img, state.Name))
-			t.prior.Store(s.gone.find(state.Name))
-		}
-		slots := make([]slot, len(t.parts)-have)
-		for i := range slots {
-			t.parts[have+i] = &slots[i]
-		}
+	switch {
+	case old == nil:
+		t = s.newTopic(img, state)
+	case len(old.parts) < len(state.Partitions):
+		t = &topic{name: state.Name, id: state.ID, parts: make([]*slot, len(state.Partitions)), life: old.life}
+		t.addSlots(copy(t.parts, old.parts))
 	}
 	t.state.Store(state)
 	next.put(t)

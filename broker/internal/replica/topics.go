@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"maps"
+	"sync"
 	"sync/atomic"
 
 	"github.com/tidemark/tidemark/core/kafka"
@@ -58,6 +59,47 @@ func (m *topics) all(yield func(*topic) bool) {
 				return
 			}
 		}
+	}
+}
+
+// fill makes the first version of the map, each shard once and with the room that it needs. Names and ids are done beside each other.
+func (m *topics) fill(list []*topic) {
+	var both sync.WaitGroup
+	both.Go(func() {
+		fillShards(&m.byName, list, func(t *topic) string { return t.name }, func(name string) int { return int(maphash.String(m.seed, name) % shards) })
+	})
+	fillShards(&m.byID, list, func(t *topic) kafka.TopicID { return t.id }, shardOf)
+	both.Wait()
+}
+
+func fillShards[K comparable](to *[shards]atomic.Pointer[map[K]*topic], list []*topic, key func(*topic) K, shard func(K) int) {
+	var ends [shards]int // of the shard's topics, once they are sorted
+	of := make([]uint16, len(list))
+	for i, t := range list {
+		of[i] = uint16(shard(key(t)))
+		ends[of[i]]++
+	}
+	sum := 0
+	for i, n := range ends {
+		ends[i] = sum
+		sum += n
+	}
+	sorted := make([]*topic, len(list))
+	for i, t := range list {
+		sorted[ends[of[i]]] = t
+		ends[of[i]]++
+	}
+	from := 0
+	for i, end := range ends {
+		if from == end {
+			continue
+		}
+		m := make(map[K]*topic, end-from)
+		for _, t := range sorted[from:end] {
+			m[key(t)] = t
+		}
+		to[i].Store(&m)
+		from = end
 	}
 }
 
