@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -308,5 +309,25 @@ func TestFetchSessionsKeepToTheirMemory(t *testing.T) {
 	}
 	if r := ask[*kmsg.FetchResponse](other, request(0, 0, 0, 1000)); r.ErrorCode != 0 || r.SessionID == 0 {
 		t.Errorf("once it is gone: error %d, session %d", r.ErrorCode, r.SessionID)
+	}
+}
+
+// TestABacklogIsReadWithoutWaiting: a consumer whose fetch.min.bytes is near max.partition.fetch.bytes gets a backlog of small
+// segments at once. It would wait an hour for each answer that whole batches or a segment's end leave below its minimum.
+func TestABacklogIsReadWithoutWaiting(t *testing.T) {
+	b := start(t, proc.Options{Data: t.TempDir()})
+	create(t, b, "t", 1, "segment.bytes=1048576")
+	const records, size = 60, 100_000
+	fill(t, b, "t", 0, records, size, kgo.ProducerBatchCompression(kgo.NoCompression()))
+	c := newClient(t, b, kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMinBytes(1<<20),
+		kgo.FetchMaxPartitionBytes(1<<20), kgo.FetchMaxWait(time.Hour))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for n := 0; (records-n)*size > 1<<20; {
+		fetches := c.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatalf("after %d of %d records: %v", n, records, err)
+		}
+		n += fetches.NumRecords()
 	}
 }

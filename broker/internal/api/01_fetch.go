@@ -40,6 +40,7 @@ type fetchCall struct {
 	bytes   int // read
 	leases  int
 	shared  int  // bytes of queued.max.request.bytes that the call holds for them
+	more    bool // a read was cut, by the request's bounds or a segment's end, and has more behind it
 	inFile  bool // a read from memory alone was not enough
 	stop    bool // answer at once: an error, a diverging epoch
 	waiting bool
@@ -84,11 +85,27 @@ func (h *Handlers) fetch(c *Call) {
 		return
 	}
 	f.collect()
-	if f.stop || f.bytes >= int(f.req.MinBytes) || f.req.MaxWaitMS <= 0 || len(f.parts) == 0 {
+	if f.stop || f.enough() || f.req.MaxWaitMS <= 0 || len(f.parts) == 0 {
 		f.answer()
 		return
 	}
 	f.park()
+}
+
+// enough says that waiting would bring no more than what was read: the bytes that the request wants are there, or all that one
+// answer can hold of what is there. A reader of a backlog would else wait its whole time for each of its requests, when whole
+// batches or a segment's end leave an answer somewhat below fetch.min.bytes.
+func (f *fetchCall) enough() bool {
+	return f.bytes >= min(int(f.req.MinBytes), f.maxBytes()) || f.more && f.bytes > 0
+}
+
+// maxBytes is the most that the answer may hold, but for a first batch that is larger.
+func (f *fetchCall) maxBytes() int {
+	n := int(f.req.MaxBytes)
+	if limit := int(f.h.Config.FetchMaxBytes); limit > 0 {
+		n = min(n, limit)
+	}
+	return n
 }
 
 // open finds the partitions to read.
@@ -197,15 +214,12 @@ func (f *fetchCall) update() {
 
 // collect reads every partition, as far as the request's bounds go.
 func (f *fetchCall) collect() {
-	f.bytes, f.leases, f.stop, f.inFile = 0, 0, false, false
+	f.bytes, f.leases, f.stop, f.more, f.inFile = 0, 0, false, false, false
 	if f.shared > 0 {
 		f.call.Conn.Share(f.call, int64(-f.shared))
 		f.shared = 0
 	}
-	left := int(f.req.MaxBytes)
-	if limit := int(f.h.Config.FetchMaxBytes); limit > 0 {
-		left = min(left, limit)
-	}
+	left := f.maxBytes()
 	for i := range f.parts {
 		p := &f.parts[i]
 		f.readPart(p, max(left-f.bytes, 0))
@@ -275,6 +289,14 @@ func (f *fetchCall) readPart(p *fetchPart, left int) {
 		f.aborted(p)
 	}
 	f.lease(p)
+	next, end := p.read.From, v.HighWatermark
+	if r.Bytes > 0 {
+		next = p.slice.Next
+	}
+	if p.read.Committed {
+		end = v.LastStable
+	}
+	f.more = f.more || next < end
 }
 
 // aborted lists the transactions that a read_committed reader must skip in what was read.
@@ -351,7 +373,7 @@ func (f *fetchCall) park() {
 	f.call.Frame.Release()
 	f.call.Frame, f.call.Body = nil, nil
 	f.waiting = true
-	f.wait.Arm(int64(int(f.req.MinBytes)-f.bytes), f)
+	f.wait.Arm(int64(min(int(f.req.MinBytes), f.maxBytes())-f.bytes), f)
 	for i := range f.parts {
 		p := &f.parts[i]
 		p.waiter.Wait, p.waiter.Committed = &f.wait, p.read.Committed
