@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/tidemark/tidemark/core/compress"
@@ -47,6 +48,60 @@ func BenchmarkValidate(b *testing.B) {
 			benchValidate(b, batchOf(b, compress.None, c.n, c.size))
 		})
 	}
+}
+
+// BenchmarkValidateSet takes turns among batches that the caches do not hold together (a set of 64 MiB), or hold in
+// part (1 MiB), of records of one size, of changing sizes, and with a header each.
+func BenchmarkValidateSet(b *testing.B) {
+	for _, c := range []struct {
+		set, batch int
+		shape      string
+	}{
+		{1 << 20, 16 << 10, "even"}, {64 << 20, 16 << 10, "even"}, {4 << 20, 1 << 20, "even"}, {64 << 20, 1 << 20, "even"},
+		{1 << 20, 16 << 10, "mixed"}, {1 << 20, 16 << 10, "headers"},
+	} {
+		b.Run(fmt.Sprintf("set=%d/batch=%d/shape=%s", c.set, c.batch, c.shape), func(b *testing.B) {
+			set := []record.Batch{batchOfShape(b, c.shape, c.batch)}
+			for len(set) < c.set/c.batch {
+				set = append(set, slices.Clone(set[0]))
+			}
+			p, records, i := anyTime(), int(set[0].NumRecords()), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := record.Validate(set[i], p); err != nil {
+					b.Fatal(err)
+				}
+				if i++; i == len(set) {
+					i = 0
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(records), "ns/record")
+		})
+	}
+}
+
+// batchOfShape fills size bytes with records without keys, of 100 bytes (even and headers) or of 20 to 180 (mixed).
+func batchOfShape(tb testing.TB, shape string, size int) record.Batch {
+	tb.Helper()
+	r := rand.New(rand.NewPCG(3, 4))
+	b := record.NewBuilder(nil, compress.None, 0)
+	b.Reset(1000, -1, -1, record.NoSequence, 0)
+	value := payload(r, 180)
+	for i := 0; b.Bytes() < size-250; i++ {
+		n, headers := 100, []record.Header(nil)
+		switch shape {
+		case "mixed":
+			n = 20 + r.IntN(160)
+		case "headers":
+			headers = []record.Header{{Key: "trace", Value: value[:16]}}
+		}
+		b.Append(1000+int64(i/100), nil, value[:n], headers...)
+	}
+	out, err := b.Finish(nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return out
 }
 
 func BenchmarkValidateCompressed(b *testing.B) {

@@ -54,19 +54,22 @@ type Validated struct {
 // INVALID_TIMESTAMP, UNSUPPORTED_COMPRESSION_TYPE for zstd where it is not allowed, MESSAGE_TOO_LARGE above
 // MaxBatchBytes, INVALID_RECORD for the rest.
 func Validate(b []byte, p Policy) (Validated, error) {
-	batch, err := single(b)
+	batch, err := single(b, p.MaxBatchBytes)
 	if err != nil {
 		return Validated{}, err
 	}
-	if err := checkHeader(batch, &p); err != nil {
+	w := newWalk(batch, &p)
+	n, codec := batch.NumRecords(), batch.Codec()
+	var crc uint32
+	if codec == compress.None {
+		crc, err = w.plain(batch, n) // the error waits: what the CRC or the header says goes first
+	} else {
+		crc = batch.ComputeCRC()
+	}
+	if err := checkHeader(batch, crc, &p); err != nil {
 		return Validated{}, err
 	}
-	w := newWalk(batch, &p)
-	n := batch.NumRecords()
-	codec := batch.Codec()
-	if codec == compress.None {
-		err = w.plain(batch[HeaderBytes:], n)
-	} else {
+	if codec != compress.None {
 		err = w.compressed(batch, n, &p)
 	}
 	if err != nil {
@@ -86,8 +89,8 @@ func Validate(b []byte, p Policy) (Validated, error) {
 	}, nil
 }
 
-// single is the one batch that b must be.
-func single(b []byte) (Batch, error) {
+// single is the one batch that b must be, of at most maxBytes (0: no bound).
+func single(b []byte, maxBytes int) (Batch, error) {
 	if len(b) > posMagic && b[posMagic] != Magic {
 		return nil, invalid("message format %d is not supported: send record batches of format 2", int8(b[posMagic]))
 	}
@@ -98,17 +101,17 @@ func single(b []byte) (Batch, error) {
 	if len(rest) > 0 {
 		return nil, invalid("%d bytes follow the record batch: send exactly one batch for a partition", len(rest))
 	}
+	if maxBytes > 0 && len(b) > maxBytes {
+		return nil, fmt.Errorf("%w: the record batch has %d bytes, the topic takes %d (max.message.bytes)",
+			kafka.MessageTooLarge, len(b), maxBytes)
+	}
 	return batch, nil
 }
 
-// checkHeader checks all that stands before the records.
-func checkHeader(b Batch, p *Policy) error {
-	if p.MaxBatchBytes > 0 && len(b) > p.MaxBatchBytes {
-		return fmt.Errorf("%w: the record batch has %d bytes, the topic takes %d (max.message.bytes)",
-			kafka.MessageTooLarge, len(b), p.MaxBatchBytes)
-	}
-	if got, want := b.ComputeCRC(), b.CRC(); got != want {
-		return fmt.Errorf("%w: the record batch's CRC is %08x, its header says %08x", kafka.CorruptMessage, got, want)
+// checkHeader checks all that stands before the records; crc is what the batch's CRC should be.
+func checkHeader(b Batch, crc uint32, p *Policy) error {
+	if want := b.CRC(); crc != want {
+		return fmt.Errorf("%w: the record batch's CRC is %08x, its header says %08x", kafka.CorruptMessage, crc, want)
 	}
 	n, codec := b.NumRecords(), b.Codec()
 	switch {
