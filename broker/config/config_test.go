@@ -267,3 +267,28 @@ func TestNearestName(t *testing.T) {
 		}
 	}
 }
+
+// TestNumbersThatAreNone: NaN is below no bound and above none, and a setting made while the broker runs is kept.
+func TestNumbersThatAreNone(t *testing.T) {
+	for _, table := range [][]Definition{BrokerDefinitions(), TopicDefinitions()} {
+		for i := range table {
+			d := &table[i]
+			if d.Type != Double {
+				continue
+			}
+			for _, text := range []string{"NaN", "nan", "Inf", "-Inf", "infinity", "1e999"} {
+				if d.check(text) == nil {
+					t.Errorf("%s takes %s", d.Name, text)
+				}
+			}
+			if err := d.check(d.Default); err != nil {
+				t.Errorf("%s: %v", d.Name, err)
+			}
+		}
+	}
+	for _, text := range []string{"0", "-1", "1.01", "NaN"} {
+		if _, err := CheckDynamic("log.cleaner.io.buffer.load.factor", text); err == nil {
+			t.Errorf("log.cleaner.io.buffer.load.factor takes %s", text)
+		}
+	}
+}

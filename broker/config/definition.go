@@ -58,7 +58,7 @@ func (d *Definition) check(text string) error {
 		return d.inRange(text, float64(n))
 	case Double:
 		n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		if err != nil {
+		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) { // no bound holds NaN back: it is neither below nor above any
 			return fmt.Errorf("%q is not a number", text)
 		}
 		return d.inRange(text, n)

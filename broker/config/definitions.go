@@ -99,7 +99,7 @@ var brokerTable = []Definition{
 		Doc: "How often logs are looked at for something to compact."},
 	{Name: "log.cleaner.dedupe.buffer.size", Type: Long, Default: "134217728", Dynamic: true,
 		Doc: "The most memory that compaction takes for keys, of all threads and folders together; 24 bytes each. It is taken only while needed."},
-	{Name: "log.cleaner.io.buffer.load.factor", Type: Double, Default: "0.9", Dynamic: true,
+	{Name: "log.cleaner.io.buffer.load.factor", Type: Double, Default: "0.9", Valid: "[0.001,...,1]", Dynamic: true,
 		Doc: "How full the memory for keys gets: fuller holds more keys and is slower."},
 	{Name: "log.cleaner.io.max.bytes.per.second", Type: Double, Default: "1.7976931348623157E308", Dynamic: true,
 		Doc: "How many bytes compaction reads and writes in a second, of all threads and folders together."},

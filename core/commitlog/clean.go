@@ -54,7 +54,7 @@ func NewCleaner(o CleanerOptions) *Cleaner {
 	if o.DedupeBytes <= 0 {
 		o.DedupeBytes = 128 << 20
 	}
-	if o.LoadFactor <= 0 || o.LoadFactor > 1 {
+	if !(o.LoadFactor > 0 && o.LoadFactor <= 1) { // NaN neither
 		o.LoadFactor = 0.9
 	}
 	if o.Wait == nil {

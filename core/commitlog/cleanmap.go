@@ -29,7 +29,10 @@ type offsetMap struct {
 
 // reset empties the map and gives it room for want keys, within budget bytes and filled to loadFactor at most.
 func (m *offsetMap) reset(want, budget int64, loadFactor float64) {
-	slots := min(int64(float64(want)/loadFactor)+8, max(budget/mapSlotBytes, 8))
+	slots := max(budget/mapSlotBytes, 8)
+	if few := float64(want)/loadFactor + 8; few < float64(slots) { // compared before it is an integer, which it may not fit
+		slots = int64(few)
+	}
 	if need := int(slots) * mapSlotBytes; need <= cap(m.slots) && need*4 >= cap(m.slots) {
 		m.slots = m.slots[:need]
 		clear(m.slots)
@@ -37,7 +40,8 @@ func (m *offsetMap) reset(want, budget int64, loadFactor float64) {
 		m.slots = make([]byte, need)
 	}
 	m.n, m.used, m.latest = int(slots), 0, kafka.NoOffset
-	m.limit = max(int(float64(slots)*loadFactor), 1)
+	// One slot stays free whatever the load factor: it ends the search for a key that is not there.
+	m.limit = min(max(int(float64(slots)*loadFactor), 1), m.n-1)
 }
 
 // free lets the memory go.
