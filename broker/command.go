@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -106,7 +107,7 @@ func run(ctx context.Context, f *runFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	b := New(Options{Config: cfg, Logger: logger, Admin: f.admin})
-	if err := b.Start(ctx); err != nil {
+	if err := rarelyCollecting(func() error { return b.Start(ctx) }); err != nil {
 		return err
 	}
 	if a := b.AdminAddr(); a != "" {
@@ -122,6 +123,20 @@ func run(ctx context.Context, f *runFlags) error {
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	return errors.Join(b.Err(), b.Shutdown(drain))
+}
+
+// startGCPercent is by how much the heap may grow between two collections while the broker starts. Nearly all that a start makes
+// stays, so the collector, which would run each time the heap has doubled, finds next to nothing.
+const startGCPercent = 400
+
+// rarelyCollecting runs a start with startGCPercent, unless the environment (GOGC) wants even fewer collections.
+func rarelyCollecting(start func() error) error {
+	before := debug.SetGCPercent(startGCPercent)
+	if before < 0 || before > startGCPercent {
+		debug.SetGCPercent(before)
+	}
+	defer debug.SetGCPercent(before)
+	return start()
 }
 
 // settings reads the file and the flags. temporary is the folder to remove at the end where none was given.
