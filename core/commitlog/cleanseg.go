@@ -193,7 +193,8 @@ func (l *Log) replace(w *cleaned, group []*segment, cuts int) error {
 	if r := l.tail.Load(); r != nil {
 		l.env.Tail.dropBefore(r, w.s.end)
 	}
-	due := l.env.NowMS() + l.Config().FileDeleteDelayMS
+	now := l.env.NowMS()
+	due := now + min(l.Config().FileDeleteDelayMS, math.MaxInt64-now)
 	for i, old := range group {
 		if err := l.retireOld(old, due, i > 0); err != nil {
 			return l.swapFailed(w, err)

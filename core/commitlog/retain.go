@@ -2,6 +2,7 @@ package commitlog
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/tidemark/tidemark/core/kafka"
 )
@@ -61,7 +62,7 @@ func (l *Log) Retain(nowMS int64, limit kafka.Offset) (deleted int, roll bool, e
 	}
 	l.mu.Unlock()
 	for _, s := range gone {
-		if err := l.retire(s, nowMS+c.FileDeleteDelayMS); err != nil {
+		if err := l.retire(s, nowMS+min(c.FileDeleteDelayMS, math.MaxInt64-nowMS)); err != nil {
 			return deleted, false, fmt.Errorf("delete segment %d of %s: %w", s.base, l.Dir(), err)
 		}
 		deleted++

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"crypto/rand"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,6 +131,9 @@ func (s *shard) loop() {
 	}
 }
 
+// maxDeadlineMS is the last deadline that a timer can be set to, 292 years from the start.
+const maxDeadlineMS = math.MaxInt64 / int64(time.Millisecond)
+
 // armLocked sets the timer for the machine's earliest deadline.
 func (s *shard) armLocked() {
 	next, ok := int64(0), false
@@ -142,7 +146,7 @@ func (s *shard) armLocked() {
 		s.mu.armedMS = 0
 	case ok && (s.mu.armedMS == 0 || next < s.mu.armedMS):
 		s.mu.armedMS = next
-		wait := time.Duration(next)*time.Millisecond - time.Since(s.g.started)
+		wait := time.Duration(min(next, maxDeadlineMS))*time.Millisecond - time.Since(s.g.started)
 		if s.mu.timer == nil {
 			s.mu.timer = time.AfterFunc(wait, s.tick)
 		} else {

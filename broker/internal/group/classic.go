@@ -104,7 +104,7 @@ func (m *Machine) newClassic(id string) *classic {
 // create makes a group because a client asked for it.
 func (m *Machine) create(now Now, id string) *classic {
 	if m.retention.index == notQueued {
-		m.timers.set(&m.retention, now.MonoMS+m.config.RetentionCheckMS)
+		m.timers.set(&m.retention, now.in(m.config.RetentionCheckMS))
 	}
 	return m.newClassic(id)
 }

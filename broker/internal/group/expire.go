@@ -41,7 +41,7 @@ func (m *Machine) expireOffsets(now Now) {
 		}
 	}
 	if len(m.groups) > 0 {
-		m.timers.set(&m.retention, now.MonoMS+m.config.RetentionCheckMS)
+		m.timers.set(&m.retention, now.in(m.config.RetentionCheckMS))
 	}
 }
 
@@ -66,7 +66,7 @@ func (m *Machine) expired(now Now, g *classic, of *groupOffsets) []offsetKey {
 		if subscribed[k.topic] {
 			continue
 		}
-		due := base(&o) + m.config.OffsetsRetentionMS
+		due := later(base(&o), m.config.OffsetsRetentionMS)
 		if o.expireMS >= 0 {
 			due = o.expireMS
 		}

@@ -77,7 +77,7 @@ func (m *Machine) OffsetCommit(now Now, to Caller, req *kmsg.OffsetCommitRequest
 				o.leaderEpoch = -1
 			}
 			if req.Version >= 2 && req.Version <= 4 && req.RetentionTimeMillis >= 0 {
-				o.expireMS = now.WallMS + req.RetentionTimeMillis
+				o.expireMS = later(now.WallMS, req.RetentionTimeMillis)
 			}
 			records = append(records, offsetRecord(req.Group, k, &o))
 			w.keys, w.offsets = append(w.keys, k), append(w.offsets, o)

@@ -191,7 +191,7 @@ func (m *Machine) Loaded(now Now) {
 		}
 	}
 	if len(m.groups) > 0 {
-		m.timers.set(&m.retention, now.MonoMS+m.config.RetentionCheckMS)
+		m.timers.set(&m.retention, now.in(m.config.RetentionCheckMS))
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.groups)) {
 		g := m.groups[id]

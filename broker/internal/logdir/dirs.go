@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -352,9 +353,10 @@ func (d *Dirs) Delete(tp kafka.TopicPartition, id kafka.TopicID, delayMS int64) 
 	if e.log != nil {
 		e.log.Moved(to)
 	}
+	now := d.o.NowMS()
 	r.mu.Lock()
 	delete(r.mu.logs, tp)
-	r.mu.deleted = append(r.mu.deleted, deletion{to, e.log, d.o.NowMS() + delayMS})
+	r.mu.deleted = append(r.mu.deleted, deletion{to, e.log, now + min(delayMS, math.MaxInt64-now)})
 	r.mu.Unlock()
 	return nil
 }
