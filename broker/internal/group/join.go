@@ -3,6 +3,7 @@ package group
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -16,8 +17,12 @@ func (m *Machine) JoinGroup(now Now, to Caller, clientID, host string, req *kmsg
 		r.Version = req.Version
 		m.answer(to, &r)
 	}
-	if req.Group == "" {
+	if req.Group == "" || len(req.Group) > maxTextBytes {
 		refuse(kafka.InvalidGroupId, req.MemberID)
+		return
+	}
+	if unwritable(clientID, req) {
+		refuse(kafka.InvalidRequest, req.MemberID)
 		return
 	}
 	if req.SessionTimeoutMillis < m.config.MinSessionTimeoutMS || req.SessionTimeoutMillis > m.config.MaxSessionTimeoutMS {
@@ -66,6 +71,15 @@ func (m *Machine) JoinGroup(now Now, to Caller, clientID, host string, req *kmsg
 		}
 		m.joinAgain(now, to, g, g.byID[req.MemberID], req)
 	}
+}
+
+// unwritable reports whether a member has a text that is too long for its group's record. Its id is to be its client's or
+// instance's name and a UUID.
+func unwritable(clientID string, req *kmsg.JoinGroupRequest) bool {
+	if len(clientID) > maxNameBytes || len(req.ProtocolType) > maxTextBytes || req.InstanceID != nil && len(*req.InstanceID) > maxNameBytes {
+		return true
+	}
+	return slices.ContainsFunc(req.Protocols, func(p kmsg.JoinGroupRequestProtocol) bool { return len(p.Name) > maxTextBytes })
 }
 
 // hasRoom applies group.max.size. During PreparingRebalance those are counted who have joined, so that a group that is

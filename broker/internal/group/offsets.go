@@ -61,7 +61,7 @@ func (m *Machine) OffsetCommit(now Now, to Caller, req *kmsg.OffsetCommitRequest
 			p := &t.Partitions[j]
 			rp := kmsg.NewOffsetCommitResponseTopicPartition()
 			rp.Partition, rp.ErrorCode = p.Partition, int16(code)
-			if code == kafka.None && p.Metadata != nil && utf16Len(*p.Metadata) > int(m.config.OffsetMetadataMaxBytes) {
+			if code == kafka.None && p.Metadata != nil && (utf16Len(*p.Metadata) > int(m.config.OffsetMetadataMaxBytes) || len(*p.Metadata) > maxTextBytes) {
 				rp.ErrorCode = int16(kafka.OffsetMetadataTooLarge)
 			}
 			rt.Partitions = append(rt.Partitions, rp)
@@ -101,6 +101,8 @@ func (m *Machine) checkCommit(now Now, req *kmsg.OffsetCommitRequest) kafka.Erro
 	g := m.groups[req.Group]
 	isMember := req.Generation >= 0 || req.MemberID != "" || req.InstanceID != nil
 	switch {
+	case len(req.Group) > maxTextBytes:
+		return kafka.InvalidGroupId
 	case g == nil && req.Generation < 0:
 		return kafka.None
 	case g == nil && req.Version >= 9:

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -23,6 +24,12 @@ const (
 	groupValueNewest        = 4
 	offsetValueVersion      = 4
 	offsetValueExpiresAtMax = 1
+)
+
+// Requests may have longer texts than the records, where two bytes tell a text's length.
+const (
+	maxTextBytes = math.MaxInt16
+	maxNameBytes = maxTextBytes - 64 // of what an id is made of
 )
 
 // offsetKey names one committed offset of a group.
