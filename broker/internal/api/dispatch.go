@@ -145,6 +145,11 @@ func (c *Call) request(r *row) kmsg.Request {
 		c.Abort(fmt.Sprintf("malformed %s version %d: %v", r.name, c.Version, err))
 		return nil
 	}
+	// It may wait for its answer as long as a rebalance takes, with ten thousand others: that buffer is at least 16 KiB.
+	if c.Frame != nil {
+		c.Frame.Release()
+	}
+	c.Frame, c.Body = nil, nil
 	return req
 }
 

@@ -138,7 +138,12 @@ func (n *groupNode) started(req kmsg.Request, version int16) func() kmsg.Respons
 	frame := kmsg.NewRequestFormatter(kmsg.FormatterClientID("client")).AppendRequest(nil, req, n.correl)
 	conn := make(answered, 1)
 	c := &Call{Client: &Client{Listener: "PLAINTEXT", ClientHost: "10.1.1.1", Ctx: n.t.Context()}, Conn: conn}
-	n.handlers.Serve(c, frame[4:])
+	c.Frame = n.handlers.Pool.Get(len(frame) - 4)
+	copy(c.Frame.B, frame[4:])
+	n.handlers.Serve(c, c.Frame.B)
+	if c.Frame != nil || c.Body != nil {
+		n.t.Errorf("%T keeps the buffer that it was read into until it is answered", req)
+	}
 	return func() kmsg.Response {
 		n.t.Helper()
 		select {
