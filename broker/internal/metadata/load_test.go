@@ -10,6 +10,13 @@ import (
 	"pgregory.net/rapid"
 )
 
+func names(m *Image) (out []string) {
+	for topic := range m.Topics() {
+		out = append(out, topic.Name)
+	}
+	return out
+}
+
 // A Load makes the image that Apply makes, from a snapshot's records and from those that follow it.
 func TestALoadMakesWhatApplyMakes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -78,12 +85,6 @@ func TestALoadMakesWhatApplyMakes(t *testing.T) {
 		}
 		got := image()
 		same(rt, want, got)
-		names := func(m *Image) (out []string) {
-			for topic := range m.Topics() {
-				out = append(out, topic.Name)
-			}
-			return out
-		}
 		if !slices.Equal(names(want), names(got)) {
 			rt.Fatalf("topics %v, want %v", names(got), names(want))
 		}
