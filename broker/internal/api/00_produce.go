@@ -113,7 +113,7 @@ func (pc *produceCall) append(topic *wire.ProduceTopic, i int, policy *record.Po
 	a.pc, a.i = pc, i
 	a.Batch, a.Buf, a.Info, a.Acks, a.Done = record.Batch(in.Records), c.Frame, info, pc.req.Acks, a
 	if cfg.Codec >= 0 && cfg.Codec != int8(info.Codec) {
-		if a.Batch, err = h.recode(a.Batch, cfg); err != nil {
+		if a.Batch, err = h.recode(c, a.Batch, cfg); err != nil {
 			pc.fail(i, codeOf(err), err.Error())
 			return
 		}

@@ -54,6 +54,7 @@ type Handlers struct {
 	// oneAtATime is held while a request of more than 64 KiB is decoded by kmsg, which may take 100 bytes for each of the
 	// request's (BROKER 4), and handled, unless that may wait for a disk.
 	oneAtATime sync.Mutex
+	oneRecode  sync.Mutex // while memory is scarce
 	rows       [maxKey + 1]*row
 	allTopics  metadataCache
 	apiKeys    []kmsg.ApiVersionsResponseApiKey
