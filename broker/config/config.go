@@ -114,6 +114,7 @@ type Broker struct {
 	SocketTransfer                 string `property:"socket.transfer"`                    // auto, sendfile, splice or copy
 	TidemarkFsync                  string `property:"tidemark.fsync"`                     // kafka or batch, BROKER 6
 	TidemarkMaxControlRequestBytes int32  `property:"tidemark.max.control.request.bytes"` // BROKER 4
+	TidemarkRoomBytes              int32  `property:"tidemark.room.bytes"`                // behind the last batch of a busy segment
 	TidemarkTailBytes              int64  `property:"tidemark.tail.bytes"`                // all tail rings together
 
 	set        map[string]string // every property given that is honoured, as written

@@ -177,6 +177,8 @@ var brokerTable = []Definition{
 		Doc: "What an acknowledgement means for the disk: kafka (page cache, and flush.messages, flush.ms) or batch (flushed; records are shown to nobody before)."},
 	{Name: "tidemark.max.control.request.bytes", Type: Int, Default: "4194304", Valid: "[65536,...]",
 		Doc: "Largest request other than Produce and Fetch."},
+	{Name: "tidemark.room.bytes", Type: Int, Default: "65536", Valid: "[0,...,1048576]",
+		Doc: "Zeros that the file of a busy segment has ready behind its last batch, at most; 0 means none, and no blocks reserved ahead. Rounded down to a power of two."},
 	{Name: "tidemark.tail.bytes", Type: Long, Default: "8388608", Valid: "[0,...]",
 		Doc: "Memory for fresh batches of all partitions, kept to answer fetches from."},
 }

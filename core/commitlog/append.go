@@ -41,6 +41,8 @@ func jitterOf(dir string) uint32 {
 // before Publish. The offsets must go on from AppendEnd; gaps are allowed (compaction). [append lock]
 func (l *Log) Append(bs []AppendBatch) error {
 	err := l.ready()
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	if err == nil && l.broken != nil {
 		err = l.broken
 	}
@@ -99,8 +101,14 @@ func (l *Log) write(bs []AppendBatch) error {
 		return fmt.Errorf("append to segment %d: %w", s.base, err)
 	}
 	defer lease.Release()
+	zeros := l.zerosFor(s, total)
+	if zeros > 0 {
+		l.vec = append(l.vec, l.env.Room[:zeros])
+	}
+	l.reserve(lease.f, s, s.size+total+zeros)
 	n, err := lease.f.WriteVec(s.size, l.vec)
-	if err == nil && int64(n) == total {
+	if int64(n) >= total {
+		l.wrote(s, total, zeros, int64(n))
 		return nil
 	}
 	if err == nil {
@@ -114,6 +122,7 @@ func (l *Log) write(bs []AppendBatch) error {
 		l.broken = fmt.Errorf("%s ends in part of a batch that could not be cut off: %w", lease.f.Name(), errors.Join(err, cut))
 		return l.broken
 	}
+	l.room = nil
 	return err
 }
 
@@ -221,6 +230,8 @@ func (l *Log) Roll() error {
 	if err := l.ready(); err != nil {
 		return err
 	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	if l.broken != nil {
 		return l.broken
 	}
@@ -235,6 +246,9 @@ func (l *Log) Roll() error {
 // ahead under another name would need a rename, which takes as long.
 func (l *Log) roll(base kafka.Offset) error {
 	old, s := l.cur, newSegment(base)
+	if err := l.giveBack(); err != nil {
+		return fmt.Errorf("roll %s: %w", l.Dir(), err)
+	}
 	if err := l.create(s); err != nil {
 		return fmt.Errorf("roll %s to segment %d: %w", l.Dir(), base, err)
 	}
@@ -264,7 +278,7 @@ func (l *Log) create(s *segment) error {
 	}
 	defer lease.Release()
 	if c := l.Config(); c.Preallocate {
-		return lease.f.Preallocate(c.segmentBytes())
+		return lease.f.Preallocate(0, c.segmentBytes())
 	}
 	return nil
 }

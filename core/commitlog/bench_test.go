@@ -13,7 +13,7 @@ import (
 
 // benchLog is a log in a real folder, without retention.
 func benchLog(b *testing.B, tailBytes int64) (*Log, *Env) {
-	env := (&Env{FS: vfs.OS{}, Later: func(l *Log, _ func() error) {}}).withDefaults()
+	env := (&Env{FS: vfs.OS{}, Room: NewRoom(64 << 10), Later: func(l *Log, _ func() error) {}}).withDefaults()
 	if tailBytes > 0 {
 		env.Tail = NewTailBudget(tailBytes)
 	}
@@ -27,9 +27,12 @@ func benchLog(b *testing.B, tailBytes int64) (*Log, *Env) {
 
 // BenchmarkAppend writes one batch from a pooled buffer, as a produce request does, with its producer's sequence.
 func BenchmarkAppend(b *testing.B) {
-	for _, size := range []int{256, 1 << 10, 16 << 10, 128 << 10} {
-		b.Run("batch="+strconv.Itoa(size), func(b *testing.B) {
+	for i, size := range []int{256, 256, 1 << 10, 1 << 10, 16 << 10, 16 << 10, 256 << 10, 256 << 10, 1 << 20, 1 << 20} {
+		b.Run(fmt.Sprintf("batch=%d/room=%v", size, i%2 == 1), func(b *testing.B) {
 			l, env := benchLog(b, 16<<20)
+			if i%2 == 0 {
+				env.Room = nil
+			}
 			p, err := l.Producers()
 			if err != nil {
 				b.Fatal(err)

@@ -5,7 +5,8 @@
 //
 // A folder topic-partition holds segments, each named for its base offset in 20 digits. All integers are big-endian.
 //
-//	00000000000000000000.log        record batches v2, one behind the other (package record draws them)
+//	00000000000000000000.log        record batches v2, one behind the other (package record draws them); while a busy segment is
+//	                                appended to, up to Env.Room zeros behind the last (room.go)
 //	00000000000000000000.index      8 bytes an entry: | offset - base int32 | position in .log int32 |
 //	00000000000000000000.timeindex  12 bytes an entry: | timestamp int64 | offset - base int32 |
 //	00000000000000000000.txnindex   34 bytes an aborted transaction, only where there is one:
@@ -38,7 +39,8 @@
 // truncation, close) and is held across fsync; Append and Read never take it. Log.mu guards the list of segments and
 // what is known about them; it is never held across a system call. Order: append lock, work, mu, then the locks of
 // TailBudget, FileCache and Producers, which are leaves. The package has no goroutine and no timer: work that must
-// not run on the append path goes to Env.Later.
+// not run on the append path goes to Env.Later. Log.writing is held for the length of an Append or Roll, within the append
+// lock; Rest, which has none, tries it inside work.
 //
 // A reader sees an offset once Publish has stored the new end; before that its batch may lie in file, index and ring
 // already, and Append may yet take it back.

@@ -119,7 +119,8 @@ func (d *dumper) log(name string) error {
 	if err != nil {
 		return err
 	}
-	sc := newScanner(f, size, buf.NewPool(), scanChunk)
+	pool := buf.NewPool()
+	sc := newScanner(f, size, pool, scanChunk)
 	defer sc.close()
 	next := kafka.Offset(0)
 	if base, _, ok := parseOffsetName(path.Base(name)); ok {
@@ -129,6 +130,12 @@ func (d *dumper) log(name string) error {
 		b, err := sc.batch(pos)
 		if err == io.EOF {
 			return nil
+		}
+		if isDamage(err) && size-pos <= MaxRoom {
+			if room, zerr := onlyZeros(f, pool, pos, size); zerr == nil && room {
+				fmt.Fprintf(d.w, "  position %d: %d bytes of zeros, room that a running or killed broker keeps ahead of its appends\n", pos, size-pos)
+				return nil
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("at %d of %d: %w", pos, size, err)

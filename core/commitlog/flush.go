@@ -218,6 +218,13 @@ func (l *Log) Rest() error {
 	if err := l.spillAll(); err != nil {
 		return err
 	}
+	if l.writing.TryLock() { // else it is idle no more
+		err := l.giveBack()
+		l.writing.Unlock()
+		if err != nil {
+			return err
+		}
+	}
 	l.release(false)
 	return nil
 }
@@ -263,6 +270,9 @@ func (l *Log) Close() error {
 		l.mu.Lock()
 		l.mu.producers = l.producers.count() > 0
 		l.mu.Unlock()
+	}
+	if err := l.giveBack(); err != nil {
+		l.env.Logger.Warn("room behind the last batch could not be given back; the next start cuts it off", "folder", l.Dir(), "error", err)
 	}
 	if l.leave() {
 		err := l.stampLast()

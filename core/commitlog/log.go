@@ -51,6 +51,7 @@ type Log struct {
 	appendEnd kafka.Offset
 	cur       *segment // the active one
 	broken    error    // an append failed and could not be cut back
+	room      *room    // ahead of the active segment's last batch; nil: none
 	vec       [][]byte // scratch of Append
 	producers *Producers
 	jitter    uint32
@@ -72,6 +73,9 @@ type Log struct {
 		left      []byte // Summary.Left, until it has been looked at
 		producers bool   // there are producers: Summary
 	}
+	// writing is held by whoever appends, beside the append lock: Rest, which has no append lock, takes it to give room back.
+	writing sync.Mutex
+
 	tail   atomic.Pointer[tailRing]
 	wanted atomic.Int32 // how many appends the ring still keeps if nobody reads at the log's end, about
 	ringed bool         // the ring may hold something; the append lock guards it

@@ -26,7 +26,13 @@ type Env struct {
 	// Postpone, while it holds true, keeps everything from being synced: whoever stores true closes many logs, and then
 	// syncs the file system once (vfs.FS.SyncAll) or relies on the page cache. No point moves meanwhile but WrittenPoint. nil: never.
 	Postpone *atomic.Bool
+	// Room is zeros, as many as the file of a busy active segment has behind its last batch at most (room.go): a power of two
+	// up to MaxRoom. nil: none, and no blocks are reserved ahead.
+	Room []byte
 }
+
+// MaxRoom bounds the bytes of Env.Room. As many zeros at a segment's end are no damage.
+const MaxRoom = 1 << 20
 
 // durable says whether what is written has to be synced now.
 func (e *Env) durable() bool { return e.Postpone == nil || !e.Postpone.Load() }

@@ -224,7 +224,9 @@ func (l *Log) removeSegment(s *segment) error {
 func (l *Log) recoverSegments(segs []*segment, point kafka.Offset) ([]*segment, kafka.Offset, error) {
 	from := kafka.Offset(-1)
 	for i, s := range segs {
-		whole := i+1 < len(segs) && segs[i+1].base <= point
+		// At a point that is just where the next segment begins, the roll may have come after it: then a power loss can bring
+		// back the room that the roll has cut off.
+		whole := i+1 < len(segs) && segs[i+1].base < point
 		if whole {
 			s.end = segs[i+1].base
 			if err := l.trust(s); err != nil {
@@ -336,15 +338,9 @@ func (l *Log) reread(s *segment, point kafka.Offset) (kafka.Offset, bool, error)
 			return 0, false, err
 		}
 	}
-	torn := end < st.Size
-	if torn {
-		l.env.Logger.Warn("cut off the end of a segment that is no whole batch", "file", l.fileName(s.base, kindLog.suffix()), "position", end, "bytes", st.Size-end)
-		lease, err := l.acquire(s, kindLog)
-		if err != nil {
-			return 0, false, err
-		}
-		defer lease.Release()
-		if err := lease.f.Truncate(end); err != nil {
+	torn := false
+	if end < st.Size {
+		if torn, err = l.cutTail(s, end, st.Size); err != nil {
 			return 0, false, err
 		}
 	}
@@ -358,6 +354,25 @@ func (l *Log) reread(s *segment, point kafka.Offset) (kafka.Offset, bool, error)
 		first = at.first
 	}
 	return first, torn, nil
+}
+
+// cutTail lets a segment's file end with its last whole batch, and reports whether it cut more than a broker's room.
+func (l *Log) cutTail(s *segment, end, size int64) (torn bool, err error) {
+	lease, err := l.acquire(s, kindLog)
+	if err != nil {
+		return false, err
+	}
+	defer lease.Release()
+	room := false
+	if size-end <= MaxRoom {
+		if room, err = onlyZeros(lease, l.env.Pool, end, size); err != nil {
+			return false, err
+		}
+	}
+	if !room {
+		l.env.Logger.Warn("cut off the end of a segment that is no whole batch", "file", l.fileName(s.base, kindLog.suffix()), "position", end, "bytes", size-end)
+	}
+	return !room, lease.f.Truncate(end)
 }
 
 // learn is rescan with check. What the checkpoint file says of the leader epochs from there on may be older than a

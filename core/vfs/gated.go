@@ -124,8 +124,8 @@ func (f *gatedFile) do(call func() error) error {
 func (f *gatedFile) Sync() error            { f.g.countSync(); return f.do(f.f.Sync) }
 func (f *gatedFile) SyncData() error        { f.g.countSync(); return f.do(f.f.SyncData) }
 func (f *gatedFile) Truncate(n int64) error { return f.do(func() error { return f.f.Truncate(n) }) }
-func (f *gatedFile) Preallocate(n int64) error {
-	return f.do(func() error { return f.f.Preallocate(n) })
+func (f *gatedFile) Preallocate(off, n int64) error {
+	return f.do(func() error { return f.f.Preallocate(off, n) })
 }
 func (f *gatedFile) Advise(off, n int64, a Advice) error {
 	return f.do(func() error { return f.f.Advise(off, n, a) })

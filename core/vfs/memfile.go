@@ -132,7 +132,7 @@ func (f *memFile) Size() (int64, error) {
 }
 
 // Preallocate implements File.
-func (f *memFile) Preallocate(int64) error { return f.check("fallocate", true) }
+func (f *memFile) Preallocate(int64, int64) error { return f.check("fallocate", true) }
 
 // Advise implements File.
 func (f *memFile) Advise(int64, int64, Advice) error { return f.check("fadvise", false) }

@@ -178,8 +178,8 @@ func (f *osFile) Size() (int64, error) {
 }
 
 // Preallocate implements File. A file system that cannot reserve room is no error: the reservation is a hint.
-func (f *osFile) Preallocate(n int64) error {
-	err := f.do(func(fd int) error { return unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, 0, n) })
+func (f *osFile) Preallocate(off, n int64) error {
+	err := f.do(func(fd int) error { return unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, off, n) })
 	if err == nil || err == unix.EOPNOTSUPP {
 		return nil
 	}

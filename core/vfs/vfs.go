@@ -110,8 +110,8 @@ type File interface {
 	Truncate(n int64) error
 	// Size is the file's length in bytes.
 	Size() (int64, error)
-	// Preallocate reserves room for the first n bytes without changing the file's size.
-	Preallocate(n int64) error
+	// Preallocate reserves room for n bytes at an offset without changing the file's size.
+	Preallocate(off, n int64) error
 	// Advise hints how a range will be used; n = 0 means to the end. Errors mean only that the hint was lost.
 	Advise(off, n int64, a Advice) error
 	// SyncRange starts writeback of a range without waiting for it. It may block when the device's queue is full

@@ -59,7 +59,7 @@ func TestFilesReadBackWhatWasWritten(t *testing.T) {
 		if size, err := f.Size(); err != nil || size != 5 {
 			t.Errorf("size is %d, %v", size, err)
 		}
-		for name, err := range map[string]error{"sync": f.Sync(), "sync data": f.SyncData(), "preallocate": f.Preallocate(1 << 16), "advise": f.Advise(0, 0, WillNeed), "sync range": f.SyncRange(0, 5), "sync dir": fsys.SyncDir(dir)} {
+		for name, err := range map[string]error{"sync": f.Sync(), "sync data": f.SyncData(), "preallocate": f.Preallocate(0, 1<<16), "advise": f.Advise(0, 0, WillNeed), "sync range": f.SyncRange(0, 5), "sync dir": fsys.SyncDir(dir)} {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}

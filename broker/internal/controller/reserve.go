@@ -33,7 +33,7 @@ func (c *Controller) keepRoom() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Preallocate(min(reserveBytes, total/enoughShare)), f.Close())
+	return errors.Join(f.Preallocate(0, min(reserveBytes, total/enoughShare)), f.Close())
 }
 
 // giveUpRoom removes the reserve; false when it was gone already.

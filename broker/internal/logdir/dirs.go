@@ -186,7 +186,7 @@ func (d *Dirs) openDir(p string) (*dir, error) {
 		return nil, err
 	}
 	r.env = &commitlog.Env{FS: r.fs, Pool: d.o.Pool, Tail: d.o.Tail, Files: commitlog.NewFileCache(openFiles), Logger: d.o.Logger,
-		NowMS: d.o.NowMS, Later: r.later, Postpone: &r.postpone}
+		NowMS: d.o.NowMS, Later: r.later, Postpone: &r.postpone, Room: commitlog.NewRoom(d.o.Config.TidemarkRoomBytes)}
 	r.bootID = d.o.BootID()
 	r.readAhead()
 	return r, nil

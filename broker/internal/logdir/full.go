@@ -46,7 +46,7 @@ func (r *dir) keepRoom() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Preallocate(min(reserveBytes, total/enoughShare)), f.Close())
+	return errors.Join(f.Preallocate(0, min(reserveBytes, total/enoughShare)), f.Close())
 }
 
 // checkRoom is the schedule's: it gives the reserve up once the disk is full and takes records again once it is not.

@@ -261,10 +261,10 @@ func (f *diskFile) Truncate(n int64) error {
 	return err
 }
 
-func (f *diskFile) Preallocate(n int64) error {
+func (f *diskFile) Preallocate(off, n int64) error {
 	have := f.d.taken(f.Name())
-	if f.d.grow(f.Name(), n) >= n {
-		return f.File.Preallocate(n)
+	if f.d.grow(f.Name(), off+n) >= off+n {
+		return f.File.Preallocate(off, n)
 	}
 	f.d.mu.Lock()
 	f.d.takeLocked(f.Name(), have)
