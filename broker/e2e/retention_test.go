@@ -162,6 +162,44 @@ func TestRetentionByTime(t *testing.T) {
 	}
 }
 
+// TestRetentionOfZeroPurges: retention.ms=0, or retention.bytes=0, is how people empty a topic; its records go, the active
+// segment's too, and the next one gets the next offset. It also holds for a log that nobody has used since the start.
+func TestRetentionOfZeroPurges(t *testing.T) {
+	data := t.TempDir()
+	b := start(t, proc.Options{Data: data, Properties: quickRetention})
+	for topic, setting := range map[string]string{"ms": "retention.ms=0", "bytes": "retention.bytes=0"} {
+		create(t, b, topic, 2)
+		fill(t, b, topic, 0, 100, 1000)
+		fill(t, b, topic, 1, 10, 1000)
+		alterTopic(t, b, topic, setting)
+	}
+	emptied := func(topic string, partition int32, end int64) {
+		t.Helper()
+		until(t, topic+" is empty", func() bool {
+			o, err := adminOf(t, b).ListStartOffsets(t.Context(), topic)
+			at, ok := o.Lookup(topic, partition)
+			return err == nil && ok && at.Err == nil && at.Offset == end
+		})
+	}
+	for _, topic := range []string{"ms", "bytes"} {
+		emptied(topic, 0, 100)
+		emptied(topic, 1, 10)
+		alterTopic(t, b, topic, "retention.ms=604800000", "retention.bytes=-1")
+		fill(t, b, topic, 0, 1, 1000)
+		if at := dial(t, b.Addr).listOffset(topic, -1); at.Offset != 101 {
+			t.Errorf("the end of %s after another record: %+v", topic, at)
+		}
+	}
+	alterTopic(t, b, "ms", "retention.ms=0")
+	alterTopic(t, b, "bytes", "retention.bytes=0")
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	b = start(t, proc.Options{Data: data, Properties: quickRetention})
+	emptied("ms", 0, 101)
+	emptied("bytes", 0, 101)
+}
+
 // TestFarFutureTimes do not freeze retention.
 func TestFarFutureTimes(t *testing.T) {
 	data := t.TempDir()

@@ -17,7 +17,7 @@ func benchLog(b *testing.B, tailBytes int64) (*Log, *Env) {
 	if tailBytes > 0 {
 		env.Tail = NewTailBudget(tailBytes)
 	}
-	l, err := Open(Options{Env: env, Config: &Config{SegmentBytes: 64 << 20, DeleteOnRetention: true, RetentionBytes: 256 << 20}, Dir: b.TempDir() + "/topic-0"})
+	l, err := Open(Options{Env: env, Config: &Config{SegmentBytes: 64 << 20, DeleteOnRetention: true, RetentionBytes: 256 << 20, RetentionMS: -1}, Dir: b.TempDir() + "/topic-0"})
 	if err != nil {
 		b.Fatal(err)
 	}

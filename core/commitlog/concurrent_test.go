@@ -24,7 +24,7 @@ func TestReadersBesideEverything(t *testing.T) {
 			}
 		})
 	}}).withDefaults()
-	cfg := &Config{SegmentBytes: 4000, IndexIntervalBytes: 200, RetentionBytes: 20_000, DeleteOnRetention: true}
+	cfg := &Config{SegmentBytes: 4000, IndexIntervalBytes: 200, RetentionBytes: 20_000, RetentionMS: -1, DeleteOnRetention: true}
 	l, err := Open(Options{Env: env, Config: cfg, Dir: dir})
 	if err != nil {
 		t.Fatal(err)

@@ -44,9 +44,9 @@ type Config struct {
 	SegmentJitterMS      int64 // log.roll.jitter.ms: at most this much is taken off SegmentMS
 	SegmentIndexBytes    int   // log.index.size.max.bytes; 0 means 10 MiB
 	IndexIntervalBytes   int   // log.index.interval.bytes; 0 means 4,096
-	RetentionBytes       int64 // -1: no bound; 0 means -1
-	RetentionMS          int64 // -1: no bound; 0 means -1
-	DeleteOnRetention    bool  // cleanup.policy contains delete
+	RetentionBytes       int64 // below 0: no bound; 0 keeps nothing
+	RetentionMS          int64 // below 0: no bound; 0 keeps nothing
+	DeleteOnRetention    bool  // cleanup.policy contains delete; without it the two bounds above do not count
 	FileDeleteDelayMS    int64 // log.segment.delete.delay.ms: how long a removed segment stays as *.deleted
 	ProducerExpirationMS int64 // producer.id.expiration.ms; 0 means 1 day
 	Preallocate          bool  // reserve SegmentBytes when a segment is made

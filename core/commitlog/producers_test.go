@@ -94,7 +94,7 @@ func TestIdleProducersExpireAndComeBack(t *testing.T) {
 
 // Retention takes the records of a live producer; its sequence still counts, across a restart too.
 func TestRetentionKeepsProducers(t *testing.T) {
-	w := newWorld(t, Config{SegmentBytes: 200, RetentionMS: 1000, DeleteOnRetention: true})
+	w := newWorld(t, Config{SegmentBytes: 200, RetentionMS: 1000, RetentionBytes: -1, DeleteOnRetention: true})
 	w.append(batchSpec{id: 1, ts: w.now, valueLen: 100})
 	for range 3 {
 		w.append(batchSpec{ts: w.now, valueLen: 100})

@@ -91,8 +91,8 @@ func (l *Log) expiredLocked(c *Config, nowMS int64, limit kafka.Offset) (n int, 
 		if s.maxTS >= 0 {
 			at = min(at, s.maxTS)
 		}
-		old := c.DeleteOnRetention && c.RetentionMS > 0 && nowMS-at > c.RetentionMS
-		large := c.DeleteOnRetention && c.RetentionBytes > 0 && excess >= s.size
+		old := c.DeleteOnRetention && c.RetentionMS >= 0 && nowMS-at > c.RetentionMS
+		large := c.DeleteOnRetention && c.RetentionBytes >= 0 && excess >= s.size
 		below := !last && int64(end) <= l.start.Load()
 		if end > limit || !old && !large && !below {
 			return n, false

@@ -12,7 +12,10 @@ import (
 
 // segments makes n full segments of one batch each and an empty active one.
 func segments(t testing.TB, cfg Config, n int, ts func(i int) int64) (*world, []record.Batch) {
-	cfg.SegmentBytes, cfg.DeleteOnRetention = 200, true
+	cfg.SegmentBytes, cfg.DeleteOnRetention, cfg.RetentionBytes = 200, true, -1
+	if cfg.RetentionMS == 0 {
+		cfg.RetentionMS = -1
+	}
 	w := newWorld(t, cfg)
 	var want []record.Batch
 	for i := range n {
@@ -48,12 +51,41 @@ func TestRetentionStopsAtTheHighWatermark(t *testing.T) {
 func TestRetentionBySize(t *testing.T) {
 	w, want := segments(t, Config{}, 10, func(int) int64 { return 1 })
 	one := int64(len(want[0]))
-	w.l.SetConfig(&Config{RetentionBytes: 4 * one, DeleteOnRetention: true})
+	w.l.SetConfig(&Config{RetentionBytes: 4 * one, RetentionMS: -1, DeleteOnRetention: true})
 	if n, _, err := w.l.Retain(w.now, 10); err != nil || n != 6 {
 		t.Fatalf("deleted %d, %v; want 6", n, err)
 	}
 	if w.l.Size() != 4*one {
 		t.Errorf("%d bytes are left, want %d", w.l.Size(), 4*one)
+	}
+}
+
+// A bound of 0 keeps nothing, the active segment neither: how people empty a topic. Below 0 there is no bound.
+func TestRetentionOfZeroEmptiesTheLog(t *testing.T) {
+	for _, c := range []struct {
+		bytes, ms int64
+		empties   bool
+	}{{0, -1, true}, {-1, 0, true}, {0, 0, true}, {-1, -1, false}, {-2, -1, false}} {
+		w, want := segments(t, Config{}, 3, func(i int) int64 { return 1_700_000_000_000 + int64(i)*1000 })
+		w.l.SetConfig(&Config{RetentionBytes: c.bytes, RetentionMS: c.ms, DeleteOnRetention: true})
+		n, roll, err := w.l.Retain(w.now, 3)
+		if !c.empties {
+			if err != nil || n != 0 || roll {
+				t.Fatalf("%+v: deleted %d, roll %v, %v; want nothing", c, n, roll, err)
+			}
+			w.check(want)
+			continue
+		}
+		if err != nil || n != 2 || !roll {
+			t.Fatalf("%+v: deleted %d, roll %v, %v; want 2 and a roll", c, n, roll, err)
+		}
+		if err := w.l.Roll(); err != nil {
+			t.Fatal(err)
+		}
+		if n, roll, err := w.l.Retain(w.now, 3); err != nil || n != 1 || roll || w.l.StartOffset() != 3 {
+			t.Fatalf("%+v: deleted %d, roll %v, %v, start %d; want the last one", c, n, roll, err, w.l.StartOffset())
+		}
+		w.check(nil)
 	}
 }
 

@@ -374,8 +374,8 @@ func (s *Set) idle(tp kafka.TopicPartition, sum *commitlog.Summary) {
 			size += g.Size
 		}
 		newest := max(sum.Segments[0].MaxTimestamp, sum.Segments[0].LastWriteMS)
-		old := cfg.RetentionMS > 0 && sum.Segments[0].Size > 0 && s.o.NowMS()-newest > cfg.RetentionMS
-		if large := cfg.RetentionBytes > 0 && size > cfg.RetentionBytes; (!cfg.DeleteOnRetention || !old && !large) &&
+		old := cfg.RetentionMS >= 0 && sum.Segments[0].Size > 0 && s.o.NowMS()-newest > cfg.RetentionMS
+		if large := cfg.RetentionBytes >= 0 && size > cfg.RetentionBytes; (!cfg.DeleteOnRetention || !old && !large) &&
 			!sum.Dirty(cfg, s.o.Dirs.CleanedTo(tp), s.o.NowMS()).Wanted(cfg) {
 			return
 		}
