@@ -318,6 +318,69 @@ func TestNextTopicOfTheNameBeginsAtZero(t *testing.T) {
 	}
 }
 
+// How far a deleted topic was compacted does not count for the next one of its name, whether the kill comes after the new one was
+// made or before it, nor when a checkpoint has been written between.
+func TestNextTopicOfTheNameIsNotCompacted(t *testing.T) {
+	for _, way := range []string{"at once", "checkpoint between", "kill between", "stop between", "failed checkpoint between"} {
+		t.Run(way, func(t *testing.T) {
+			f := newFolderTest(t)
+			tp, cfg := tp("again", 0), &commitlog.Config{Compact: true, MinCleanableRatio: 0.5}
+			l := f.open(tp, kafka.TopicID{1}, cfg)
+			for range 10 {
+				f.append(l, [2][]byte{[]byte("k"), []byte("old")})
+			}
+			if err := l.Roll(); err != nil {
+				t.Fatal(err)
+			}
+			f.clean()
+			f.now += 20_000
+			f.clean()
+			if l.CleanedTo() != 10 {
+				t.Fatalf("cleaned to %d", l.CleanedTo())
+			}
+			if err := f.dirs.Delete(tp, kafka.TopicID{1}, 0); err != nil {
+				t.Fatal(err)
+			}
+			switch way {
+			case "checkpoint between":
+				if err := f.dirs.dirs[0].checkpoint(); err != nil {
+					t.Fatal(err)
+				}
+			case "kill between":
+				f.kill()
+				f.start()
+			case "stop between":
+				if err := f.dirs.Close(); err != nil {
+					t.Fatal(err)
+				}
+				f.start()
+			case "failed checkpoint between":
+				if err := f.fs.Mkdir("d/" + recoveryFile + ".tmp"); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.dirs.Open(tp, kafka.TopicID{2}, cfg); err == nil {
+					t.Fatal("a log was made though the checkpoint could not be written")
+				}
+				if err := f.fs.RemoveAll("d/" + recoveryFile + ".tmp"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l = f.open(tp, kafka.TopicID{2}, cfg)
+			if l.CleanedTo() != 0 {
+				t.Fatalf("compacted to %d when it is made", l.CleanedTo())
+			}
+			for range 20 {
+				f.append(l, [2][]byte{[]byte("k"), []byte("new")})
+			}
+			f.kill()
+			f.start()
+			if l = f.open(tp, kafka.TopicID{2}, cfg); l.EndOffset() != 20 || l.CleanedTo() != 0 {
+				t.Fatalf("after a kill the log ends at %d and is compacted to %d", l.EndOffset(), l.CleanedTo())
+			}
+		})
+	}
+}
+
 // The throttle holds a cleaning back, and a stop does not wait for it.
 func TestStopDoesNotWaitForTheThrottle(t *testing.T) {
 	f := newFolderTest(t, "log.cleaner.io.max.bytes.per.second=100")

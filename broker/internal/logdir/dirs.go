@@ -345,7 +345,6 @@ func (d *Dirs) Delete(tp kafka.TopicPartition, id kafka.TopicID, delayMS int64) 
 		r.mu.Unlock()
 	}
 	r.forgetCleaned(tp, e.log)
-	r.deletedName(tp)
 	to := path.Join(r.path, fmt.Sprintf("%s.%x%s", tp, id[:], deleteSuffix))
 	if err := r.fs.Rename(path.Join(r.path, tp.String()), to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete log %s: %w", tp, err)
@@ -355,6 +354,7 @@ func (d *Dirs) Delete(tp kafka.TopicPartition, id kafka.TopicID, delayMS int64) 
 	}
 	now := d.o.NowMS()
 	r.mu.Lock()
+	r.deletedNameLocked(tp)
 	delete(r.mu.logs, tp)
 	r.mu.deleted = append(r.mu.deleted, deletion{to, e.log, now + min(delayMS, math.MaxInt64-now)})
 	r.mu.Unlock()
@@ -398,9 +398,9 @@ func (r *dir) aside(tp kafka.TopicPartition, id kafka.TopicID) error {
 		r.d.o.Logger.Warn("log of an unknown partition moved aside; remove it when nobody misses it", "partition", tp.String(), "topicId", id.String(), "to", to)
 	}
 	r.forgetCleaned(tp, nil)
-	r.deletedName(tp)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.deletedNameLocked(tp)
 	delete(r.mu.logs, tp)
 	return err
 }

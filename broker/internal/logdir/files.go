@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -213,18 +214,30 @@ func (r *dir) readCheckpoint(name string) map[kafka.TopicPartition]kafka.Offset 
 	return m
 }
 
-// checkpoint writes the three checkpoint files, durably.
+// checkpoint writes the three checkpoint files, durably, and the cleaner's where one names a partition that has gone.
 func (r *dir) checkpoint() error {
 	r.checkpoints.Lock()
 	defer r.checkpoints.Unlock()
-	return r.writeFiles(true, r.checkpointFiles()...)
+	r.mu.Lock()
+	stale := maps.Clone(r.mu.stale) // what is deleted from here on may be named once more
+	r.mu.Unlock()
+	files := r.checkpointFiles()
+	if len(stale) > 0 {
+		files = append(files, r.cleanedFile())
+	}
+	if err := r.writeFiles(true, files...); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for tp := range stale { // none of them has been made anew meanwhile: freshName waits
+		delete(r.mu.stale, tp)
+	}
+	return nil
 }
 
 // checkpointFiles is what the three checkpoint files are to hold. [checkpoints]
 func (r *dir) checkpointFiles() []file {
-	r.mu.Lock()
-	r.mu.stale = nil // what is deleted from here on may be named once more
-	r.mu.Unlock()
 	var recovery, start, hw checkpointText
 	for _, tp := range r.sorted() {
 		e, ok := r.entry(tp)

@@ -105,10 +105,9 @@ func parsePoints(b []byte, bootID string) map[kafka.TopicPartition]writtenPoint 
 	return points
 }
 
-// deletedName notes that the checkpoint files still name a partition that has gone.
-func (r *dir) deletedName(tp kafka.TopicPartition) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// deletedNameLocked notes that the checkpoint files still name a partition that has gone. Whoever deletes a log holds the mutex until
+// it is no longer in mu.logs: a checkpoint between the two would name it once more and count as one that does not. [mu]
+func (r *dir) deletedNameLocked(tp kafka.TopicPartition) {
 	if r.mu.stale == nil {
 		r.mu.stale = map[kafka.TopicPartition]struct{}{}
 	}
@@ -116,7 +115,7 @@ func (r *dir) deletedName(tp kafka.TopicPartition) {
 }
 
 // freshName makes sure that the checkpoint files say nothing of an earlier log of a new one's name: after a kill the new
-// one would begin at the old one's log start.
+// one would begin at the old one's log start, and count as compacted as far as the old one was.
 func (r *dir) freshName(tp kafka.TopicPartition) error {
 	r.mu.Lock()
 	_, stale := r.mu.stale[tp]
@@ -125,4 +124,21 @@ func (r *dir) freshName(tp kafka.TopicPartition) error {
 		return nil
 	}
 	return r.checkpoint()
+}
+
+// noteStale finds the names in checkpoint files of which the start has found no log: their deletion was the last that an
+// earlier process did. What the cleaner's file says of them is forgotten.
+func (r *dir) noteStale(files ...map[kafka.TopicPartition]kafka.Offset) {
+	r.cleaner.mu.Lock()
+	defer r.cleaner.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range append(files, r.cleaner.mu.known) {
+		for tp := range f {
+			if r.mu.logs[tp] == nil {
+				r.deletedNameLocked(tp)
+				delete(r.cleaner.mu.known, tp)
+			}
+		}
+	}
 }

@@ -22,6 +22,7 @@ func (r *dir) recover(ctx context.Context) error {
 	ok := r.trusts(stop)
 	if ok {
 		r.mu.logs, r.order = stop.logs, stop.order
+		r.noteStale()
 		r.readLeft()
 		r.clean = true
 	} else if err := r.recoverAll(ctx, r.readPoints()); err != nil {
@@ -75,6 +76,9 @@ func (r *dir) recoverAll(ctx context.Context, points map[kafka.TopicPartition]wr
 	}
 	close(queue)
 	wg.Wait()
+	if ctx.Err() == nil {
+		r.noteStale(recovery, start)
+	}
 	if len(todo) > 0 {
 		r.d.o.Logger.Info("log folder recovered", "folder", r.path, "logs", len(todo), "took", time.Since(began).Round(time.Millisecond))
 	}
