@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark/tidemark/core/buf"
 	"github.com/tidemark/tidemark/core/invariants"
 	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/record"
 	"github.com/tidemark/tidemark/core/vfs"
 )
 
@@ -196,7 +197,7 @@ func total(bs []AppendBatch) (bytes int) {
 }
 
 // mustRoll decides whether the next bytes go to a new segment. Time counts from the first append by this broker's
-// clock, not by the records' timestamps as in Kafka: there one record from the far future rolls a segment for each
+// clock (learnAge after a start), not by the records' timestamps as in Kafka: there one record from the far future rolls a segment for each
 // batch that follows it.
 func (l *Log) mustRoll(total int64, last kafka.Offset) bool {
 	c, s := l.Config(), l.cur
@@ -210,19 +211,43 @@ func (l *Log) mustRoll(total int64, last kafka.Offset) bool {
 	if s.size+total > limit || last-s.base > math.MaxInt32 {
 		return true
 	}
-	if s.firstMS != 0 {
-		ms := c.segmentMS()
-		if c.SegmentJitterMS > 0 {
-			ms -= min(int64(l.jitter)%c.SegmentJitterMS, ms)
-		}
-		if l.env.NowMS()-s.firstMS > ms {
-			return true
-		}
+	now := l.env.NowMS()
+	if s.firstMS == 0 {
+		l.learnAge(s, now)
+	}
+	ms := c.segmentMS()
+	if c.SegmentJitterMS > 0 {
+		ms -= min(int64(l.jitter)%c.SegmentJitterMS, ms)
+	}
+	if now-s.firstMS > ms {
+		return true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	bytes := c.segmentIndexBytes()
 	return s.entriesLocked(kindIndex)+1 > bytes/offsetEntryBytes || s.entriesLocked(kindTime)+2 > bytes/timeEntryBytes
+}
+
+// learnAge sets when the active segment had its first append, where an earlier process did it: otherwise a log that is opened
+// more often than segment.ms would never roll by time. As in Kafka the first batch's timestamp stands for it; no later than the
+// file's last append, which is also what is left where there is no timestamp. A record of the far past costs one early
+// roll for each start. It reads one header once for each open log that is appended to. [append lock]
+func (l *Log) learnAge(s *segment, now int64) {
+	first := now
+	if s.lastWriteMS > 0 {
+		first = min(first, s.lastWriteMS)
+	}
+	if lease, err := l.acquire(s, kindLog); err == nil { // who appends next meets the error too
+		sc := newScanner(lease, s.size, l.env.Pool, record.HeaderBytes)
+		if h, _, err := sc.header(0); err == nil && h.MaxTimestamp() > 0 {
+			first = min(first, h.MaxTimestamp())
+		}
+		sc.close()
+		lease.Release()
+	}
+	l.mu.Lock()
+	s.firstMS = max(first, 1) // 0 would be looked for again
+	l.mu.Unlock()
 }
 
 // Roll begins a new segment unless the active one is empty. [append lock]

@@ -2,13 +2,16 @@ package commitlog
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tidemark/tidemark/core/buf"
 	"github.com/tidemark/tidemark/core/invariants"
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/record"
+	"github.com/tidemark/tidemark/core/vfs"
 	"github.com/tidemark/tidemark/core/vfs/vfstest"
 )
 
@@ -138,6 +141,54 @@ func TestFailedAppendLeavesNothing(t *testing.T) {
 		w.check(want)
 		w.reopen()
 		w.check(want)
+	}
+}
+
+// A log that is opened more often than segment.ms rolls by time all the same, after a stop and after a kill. Records of the far
+// past cost one roll for each start, those of the far future and those without a time none.
+func TestSegmentAgeOutlivesRestarts(t *testing.T) {
+	const second = 1000
+	for _, c := range []struct {
+		name string
+		ts   func(now int64) int64
+		want []int // segments after each start's two appends
+	}{
+		{"now", func(now int64) int64 { return now }, []int{1, 1, 1, 2, 2, 2, 3}},
+		{"far past", func(int64) int64 { return 5 }, []int{1, 2, 3, 4, 5, 6, 7}},
+		{"far future", func(now int64) int64 { return 2 * now }, []int{1, 1, 1, 1, 1, 1, 1}},
+		{"none", func(int64) int64 { return record.NoTimestamp }, []int{1, 1, 1, 1, 1, 1, 1}},
+	} {
+		for _, how := range []string{"stop", "kill"} {
+			w := &world{t: t, cfg: &Config{SegmentMS: 10 * second}, now: 1_700_000_000_000}
+			w.mem = vfs.NewMem(func() time.Time { return time.UnixMilli(w.now) })
+			w.env = (&Env{FS: w.mem, NowMS: func() int64 { return w.now }}).withDefaults()
+			w.open(0, 0)
+			var got []int
+			for range c.want {
+				w.append(batchSpec{ts: c.ts(w.now)})
+				w.now += second
+				w.append(batchSpec{ts: c.ts(w.now)})
+				got = append(got, len(w.l.Segments()))
+				w.now += 3 * second
+				end := w.l.EndOffset()
+				if how == "kill" {
+					w.l.Abandon()
+					w.open(0, 0)
+					continue
+				}
+				if err := w.l.Close(); err != nil {
+					t.Fatal(err)
+				}
+				var err error
+				if w.l, err = OpenFromSummary(Options{Env: w.env, Config: w.cfg, Dir: testDir}, w.l.Summary()); err != nil || w.l.EndOffset() != end {
+					t.Fatalf("ends at %d, want %d: %v", w.l.EndOffset(), end, err)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("times %s, %s: %v segments, want %v", c.name, how, got, c.want)
+			}
+			w.l.Abandon()
+		}
 	}
 }
 

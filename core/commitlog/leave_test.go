@@ -15,7 +15,7 @@ import (
 // A stop of many logs writes no file for one that has little to write; the start after it has everything all the same, at
 // the cost of one look at the log's file, and so have the stops and starts after that.
 func TestAStopOfManyLogsLeavesThemToTheirSummaries(t *testing.T) {
-	w := newWorld(t, Config{IndexIntervalBytes: 100})
+	w := newWorld(t, Config{IndexIntervalBytes: 100, SegmentMS: 1 << 60})
 	var postpone atomic.Bool
 	w.l.Abandon()
 	w.env = (&Env{FS: w.mem, NowMS: func() int64 { return w.now }, Postpone: &postpone}).withDefaults()

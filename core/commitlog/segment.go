@@ -64,7 +64,7 @@ type segment struct {
 	maxTS       int64        // highest timestamp, -1: none
 	maxTSAt     kafka.Offset // last offset of the batch that has it
 	indexedTS   int64        // timestamp of the last entry of the time index
-	firstMS     int64        // wall clock of the first append; 0: not known
+	firstMS     int64        // wall clock of the first append; 0: none, or by an earlier process (learnAge)
 	lastWriteMS int64
 	idx         *indexTail   // nil: all entries are in the files, as many as counts says
 	counts      [kinds]int32 // entries of each index file while idx is nil
