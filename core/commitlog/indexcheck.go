@@ -16,7 +16,7 @@ const indexCheckBytes = 64 << 10
 
 // tailFits tells whether a whole segment's indexes reach its end, as their sizes cannot: a file that a crash has cut
 // between two entries looks like a shorter one. The batches behind the last offset entry must be too few for another
-// entry, and none behind the last time entry may have a higher timestamp. Only the first 64 KiB behind an entry are looked
+// entry, by the interval in force or by the other entries' distances, and none behind the last time entry may have a higher timestamp. Only the first 64 KiB behind an entry are looked
 // at: where one was cut off, what it stood for lies there. It also finds out how many bytes the segment has had since its
 // last entry.
 func (l *Log) tailFits(s *segment) (bool, error) {
@@ -33,13 +33,26 @@ func (l *Log) tailFits(s *segment) (bool, error) {
 	}
 	// Twice as much: a writer that counts from 0 after a restart, as Kafka does, leaves wider gaps.
 	interval, since := int64(2*l.Config().indexInterval()), int64(0)
-	whole, err := walkHeaders(&sc, at.pos, func(_, size, _ int64) bool {
-		if since > interval {
-			return false // here stood an entry
+	walk := func() (bool, error) {
+		since = 0
+		return walkHeaders(&sc, at.pos, func(_, size, _ int64) bool {
+			if since > interval {
+				return false // here stood an entry
+			}
+			since += size
+			return true
+		})
+	}
+	whole, err := walk()
+	if err == nil && !whole {
+		// A start does not know the topic's interval, and it may have changed since: the entries that are left tell it too. Where
+		// two are missing and no more, that may pass; a look-up is right all the same and goes on over a gap like the others.
+		var widest int64
+		if widest, err = l.widestGap(s); err == nil && 2*widest > interval {
+			interval = 2 * widest
+			whole, err = walk()
 		}
-		since += size
-		return true
-	})
+	}
 	if err == nil && !whole {
 		return false, nil
 	}
@@ -65,6 +78,40 @@ func (l *Log) tailFits(s *segment) (bool, error) {
 		l.tellHole(s, endFrom(&sc, at.pos, s.base), s.end)
 	}
 	return fits, ignoreDamage(err)
+}
+
+// widestGap is the most bytes between two of the last entries of a segment's offset index, the segment's beginning counting as one;
+// 0 where there is none, or where they do not ascend.
+func (l *Log) widestGap(s *segment) (widest int64, err error) {
+	n := int64(s.counts[kindIndex])
+	if n == 0 {
+		return 0, nil
+	}
+	lease, err := l.acquire(s, kindIndex)
+	if err != nil {
+		return 0, err
+	}
+	defer lease.Release()
+	size := min(n*offsetEntryBytes, indexCheckBytes)
+	scratch := l.env.Pool.Get(int(size))
+	defer scratch.Release()
+	b := scratch.B[:size]
+	if _, err := lease.ReadAt(b, n*offsetEntryBytes-size); err != nil {
+		return 0, err
+	}
+	before := int64(0)
+	if n*offsetEntryBytes > size {
+		before = int64(parseOffsetEntry(b).pos)
+		b = b[offsetEntryBytes:]
+	}
+	for ; len(b) > 0; b = b[offsetEntryBytes:] {
+		pos := int64(parseOffsetEntry(b).pos)
+		if pos <= before {
+			return 0, nil
+		}
+		widest, before = max(widest, pos-before), pos
+	}
+	return widest, nil
 }
 
 // endFrom is where the batches from pos on end; base when there is none.

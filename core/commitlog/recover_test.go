@@ -3,6 +3,7 @@ package commitlog
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -219,6 +220,49 @@ func TestIndexesAreMadeAgain(t *testing.T) {
 					t.Fatalf("%s %s, recovery point %d", file, what, point)
 				}
 			}
+		}
+	}
+}
+
+// A start does not know a topic's index.interval.bytes: an index that is wider than the broker's own is whole all the same, and no
+// segment is read for it. One that has been cut between two entries is found out where it would cost look-ups more than
+// the others' distance, and wherever it was cut every offset and time is found.
+func TestAWideIndexIsWhole(t *testing.T) {
+	w := newWorld(t, Config{IndexIntervalBytes: 20_000})
+	var want []record.Batch
+	for i := 0; i < 100 || w.l.cur.idx.since < 15_000; i++ { // so much may stand behind the last entry
+		want = append(want, w.append(batchSpec{records: 2, valueLen: 500, ts: 1000 + 10*int64(i)}))
+	}
+	if err := w.l.Roll(); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, w.append(batchSpec{ts: 9000}))
+	if err := w.l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := testDir + "/" + offsetName(0) + ".index"
+	whole := readFile(t, w.mem, name)
+	entries := len(whole) / offsetEntryBytes
+	if entries < 5 {
+		t.Fatalf("%d entries", entries)
+	}
+	for _, interval := range []int{0, 1, 20_000, 1 << 20} {
+		for left := entries; left >= 0; left-- {
+			mem := w.mem.CrashClone(func() bool { return true })
+			writeFile(t, mem, name, whole[:left*offsetEntryBytes])
+			var said bytes.Buffer
+			w2 := &world{t: t, mem: mem, cfg: &Config{IndexIntervalBytes: interval}}
+			w2.env = (&Env{FS: mem, NowMS: func() int64 { return 0 }, Logger: slog.New(slog.NewTextHandler(&said, nil))}).withDefaults()
+			w2.open(0, w.l.EndOffset())
+			made := strings.Contains(said.String(), "made again")
+			if made != (said.Len() > 0) || left == entries && made {
+				t.Errorf("interval %d, %d entries of %d: %s", interval, left, entries, said.String())
+			}
+			if left < entries-2 && !made && interval < 1<<20 {
+				t.Errorf("interval %d, %d entries of %d count as all", interval, left, entries)
+			}
+			checkBatches(t, w2.l, want, 3000)
+			checkTimes(t, w2.l, want)
 		}
 	}
 }
