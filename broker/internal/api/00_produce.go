@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/tidemark/tidemark/broker/internal/controller"
 	"github.com/tidemark/tidemark/broker/internal/partition"
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/record"
@@ -13,6 +14,10 @@ import (
 
 // zstdSince is the first version of Produce that may carry zstd (KIP-110).
 const zstdSince = 7
+
+// adminClientID is the client id under which Kafka's own tools may write to internal topics. Anybody else's records there would
+// be read as the broker's: as a group's offsets, its members, its end.
+const adminClientID = "__admin_client"
 
 // produceCall is a Produce request being served. It is pooled: a steady state allocates nothing.
 type produceCall struct {
@@ -92,6 +97,10 @@ func (pc *produceCall) append(topic *wire.ProduceTopic, i int, policy *record.Po
 	}
 	if code != kafka.None {
 		pc.fail(i, code, "")
+		return
+	}
+	if controller.InternalTopic(p.Topic()) && c.ClientID != adminClientID {
+		pc.fail(i, kafka.InvalidTopicException, "Cannot append to internal topic "+p.Topic())
 		return
 	}
 	cfg := p.Config()
