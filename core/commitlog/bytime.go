@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/record"
 )
 
-// maxOpenedBatch bounds what a look-up by time decompresses of one batch.
+// maxOpenedBatch bounds what compaction and a dump decompress of one batch.
 const maxOpenedBatch = 256 << 20
 
 // FoundOffset is an answer to a look-up by time.
@@ -179,7 +178,8 @@ func (l *Log) findRecord(s *segment, pos int64, start, limit kafka.Offset, fits 
 	}
 }
 
-// findInBatch finds the first record of a batch that fits.
+// findInBatch finds the first record of a batch that fits. A batch of a hundred kilobytes may hold gigabytes, and any client may
+// ask: nothing of it is kept.
 func findInBatch(b record.Batch, start, limit kafka.Offset, fits func(ts int64) bool) (FoundOffset, error) {
 	if b.NumRecords() == 0 {
 		return notFound(), nil // compaction has left the header only
@@ -191,16 +191,15 @@ func findInBatch(b record.Batch, start, limit kafka.Offset, fits func(ts int64) 
 		}
 		return notFound(), nil
 	}
-	it, err := b.Records(nil, min(maxOpenedBatch, math.MaxInt))
+	found := notFound()
+	err := b.EachTime(nil, func(delta int32, ts int64) bool {
+		if off := b.BaseOffset() + kafka.Offset(delta); off >= start && off < limit && fits(ts) {
+			found = FoundOffset{off, ts, b.PartitionLeaderEpoch()}
+		}
+		return found.Offset < 0
+	})
 	if err != nil {
 		return notFound(), err
 	}
-	for it.Next() {
-		r := it.Record()
-		off, ts := b.BaseOffset()+kafka.Offset(r.OffsetDelta), b.BaseTimestamp()+r.TimestampDelta
-		if off >= start && off < limit && fits(ts) {
-			return FoundOffset{off, ts, b.PartitionLeaderEpoch()}, nil
-		}
-	}
-	return notFound(), it.Err()
+	return found, nil
 }

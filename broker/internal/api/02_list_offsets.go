@@ -10,24 +10,53 @@ import (
 func (h *Handlers) listOffsets(c *Call, req kmsg.Request) kmsg.Response {
 	r := req.(*kmsg.ListOffsetsRequest)
 	resp := kmsg.NewPtrListOffsetsResponse()
+	doubled := askedTwice(r)
 	for i := range r.Topics {
 		in := &r.Topics[i]
 		out := kmsg.NewListOffsetsResponseTopic()
 		out.Topic = in.Topic
-		seen := make(map[int32]bool, len(in.Partitions))
 		for j := range in.Partitions {
 			p := &in.Partitions[j]
-			seen[p.Partition] = true
-			out.Partitions = append(out.Partitions, h.listOffset(c, in.Topic, p, r.IsolationLevel == 1))
-		}
-		if len(seen) < len(in.Partitions) { // Kafka refuses a partition that is asked for twice
-			for j := range out.Partitions {
-				fillOffset(&out.Partitions[j], kafka.InvalidRequest)
+			if doubled[kafka.TopicPartition{Topic: in.Topic, Partition: kafka.Partition(p.Partition)}] {
+				o := kmsg.NewListOffsetsResponseTopicPartition()
+				o.Partition = p.Partition
+				fillOffset(&o, kafka.InvalidRequest)
+				out.Partitions = append(out.Partitions, o)
+				continue
 			}
+			out.Partitions = append(out.Partitions, h.listOffset(c, in.Topic, p, r.IsolationLevel == 1))
 		}
 		resp.Topics = append(resp.Topics, out)
 	}
 	return resp
+}
+
+// askedTwice finds the partitions that a request names more than once. Kafka refuses them, and they alone; a look-up by time may
+// read a whole batch, so that none must be made as often as one request can name a partition.
+func askedTwice(r *kmsg.ListOffsetsRequest) map[kafka.TopicPartition]bool {
+	n := 0
+	for i := range r.Topics {
+		n += len(r.Topics[i].Partitions)
+	}
+	if n < 2 {
+		return nil
+	}
+	var doubled map[kafka.TopicPartition]bool
+	seen := make(map[kafka.TopicPartition]struct{}, n)
+	for i := range r.Topics {
+		for j := range r.Topics[i].Partitions {
+			tp := kafka.TopicPartition{Topic: r.Topics[i].Topic, Partition: kafka.Partition(r.Topics[i].Partitions[j].Partition)}
+			if _, again := seen[tp]; !again {
+				seen[tp] = struct{}{}
+				continue
+			}
+			if doubled == nil {
+				doubled = map[kafka.TopicPartition]bool{}
+			}
+			doubled[tp] = true
+		}
+	}
+	return doubled
 }
 
 func fillOffset(out *kmsg.ListOffsetsResponseTopicPartition, code kafka.ErrorCode) {
