@@ -25,7 +25,8 @@ type fakeLog struct {
 	hold     bool
 	refuse   kafka.ErrorCode
 	maxBatch int
-	forget   bool // keep nothing: for benchmarks
+	forget   bool  // keep nothing: for benchmarks
+	broken   error // what Read gives
 }
 
 func (l *fakeLog) Append(batch []byte, done func(kafka.ErrorCode)) {
@@ -61,6 +62,9 @@ func (l *fakeLog) release() {
 func (l *fakeLog) Read(dst []byte, from kafka.Offset, maxBytes int) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.broken != nil {
+		return dst, l.broken
+	}
 	for _, b := range l.batches {
 		if b.LastOffset() < from || len(dst) > 0 && len(dst)+len(b) > maxBytes {
 			continue

@@ -26,7 +26,7 @@ const (
 	absent shardState = iota
 	loading
 	active
-	failed // the log could not be read; stays until leadership changes
+	failed // the log could not be read; it is tried again later
 )
 
 // message is one thing for the loop to do. refuse is set for requests: it answers with an error instead.
@@ -43,16 +43,19 @@ type shard struct {
 
 	mu struct {
 		sync.Mutex
-		state   shardState
-		closed  bool
-		epoch   kafka.LeaderEpoch
-		led     bool          // has ever led
-		fresh   bool          // active with an empty log and nothing made for it yet
-		loaded  chan struct{} // closed when the load under way has ended, nil before the first
-		queue   []message
-		running bool
-		timer   *time.Timer
-		armedMS int64 // when timer fires, 0 for not
+		state  shardState
+		closed bool
+		epoch  kafka.LeaderEpoch
+		led    bool          // has ever led
+		fresh  bool          // active with an empty log and nothing made for it yet
+		loaded chan struct{} // closed when the load under way has ended, nil before the first
+		// failures counts the loads that have failed since leadership came; retry begins the next.
+		failures int
+		retry    *time.Timer
+		queue    []message
+		running  bool
+		timer    *time.Timer
+		armedMS  int64 // when timer fires, 0 for not
 	}
 
 	groups atomic.Int64 // of the machine, for metrics
@@ -69,9 +72,9 @@ func (s *shard) post(m message) {
 	s.mu.Lock()
 	code := kafka.None
 	switch {
-	case s.mu.state == loading:
+	case s.mu.state == loading && s.mu.failures == 0:
 		code = kafka.CoordinatorLoadInProgress
-	case s.mu.state == failed || len(s.mu.queue) >= maxQueued:
+	case s.mu.state == failed || s.mu.state == loading || len(s.mu.queue) >= maxQueued:
 		code = kafka.CoordinatorNotAvailable
 	case s.mu.state == absent:
 		code = kafka.NotCoordinator
@@ -272,7 +275,7 @@ func (s *shard) lead(epoch kafka.LeaderEpoch, fresh bool) {
 	}
 	wasActive := s.resignLocked()
 	loaded := make(chan struct{})
-	s.mu.state, s.mu.epoch, s.mu.loaded = loading, epoch, loaded
+	s.mu.state, s.mu.epoch, s.mu.loaded, s.mu.failures = loading, epoch, loaded, 0
 	s.g.running.Add(1)
 	if wasActive {
 		// What the machine before still appends must be in the log before it is read.
@@ -306,6 +309,9 @@ func (s *shard) resignLocked() (wasActive bool) {
 	}
 	wasActive = s.mu.state == active
 	s.mu.state = absent
+	if s.mu.retry != nil {
+		s.mu.retry.Stop()
+	}
 	if s.mu.fresh {
 		s.mu.fresh = false // nobody has asked for anything
 		return false
@@ -353,9 +359,10 @@ func (s *shard) install(loaded chan struct{}, m *group.Machine, log Log) {
 	}
 	if m == nil {
 		s.mu.state = failed
+		s.retryLocked(loaded)
 		return
 	}
-	s.mu.state = active
+	s.mu.state, s.mu.failures = active, 0
 	s.queueLocked(message{run: func(s *shard, now group.Now) {
 		s.carryOut(now)
 		s.begin(m, log)
