@@ -1,6 +1,10 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark/tidemark/broker/internal/coordinator"
+)
 
 // groupOperations is what may be done with a group when nothing is forbidden, a bit for each of Kafka's ACL operations:
 // READ 3, DELETE 6, DESCRIBE 8, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11.
@@ -15,7 +19,7 @@ const groupOperations = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
 func (h *Handlers) describeGroups(c *Call, r kmsg.Request) kmsg.Response {
 	req := r.(*kmsg.DescribeGroupsRequest)
 	reply := c.Later()
-	h.Groups.DescribeGroups(req, func(resp *kmsg.DescribeGroupsResponse) {
+	h.Groups.DescribeGroups(req, c.answerMemory(), func(resp *kmsg.DescribeGroupsResponse) {
 		for i := range resp.Groups {
 			if req.IncludeAuthorizedOperations && resp.Groups[i].ErrorCode == 0 {
 				resp.Groups[i].AuthorizedOperations = groupOperations
@@ -24,4 +28,9 @@ func (h *Handlers) describeGroups(c *Call, r kmsg.Request) kmsg.Response {
 		reply(resp)
 	})
 	return nil
+}
+
+// answerMemory gives what takes memory for the call's answer while others make it.
+func (c *Call) answerMemory() coordinator.Afford {
+	return func(n int64) bool { return c.Conn.Share(c, n) }
 }

@@ -83,3 +83,38 @@ func TestManyUnknownTopicsOfAGroup(t *testing.T) {
 		t.Errorf("%d topics answered for the commit, %d for the removal", len(committed), len(removed))
 	}
 }
+
+// TestAGroupThatIsNamedOftenIsToldOnce: a small request does not get a gigabyte.
+func TestAGroupThatIsNamedOftenIsToldOnce(t *testing.T) {
+	n := newGroupNode(t)
+	n.topic("t", 1, 1)
+	n.do(kmsg.NewPtrFindCoordinatorRequest(), 0)
+	join := joinRequest("g", "")
+	join.Protocols[0].Metadata = make([]byte, 100_000)
+	joined := n.do(join, 3).(*kmsg.JoinGroupResponse)
+	sync := kmsg.NewPtrSyncGroupRequest()
+	sync.Group, sync.MemberID, sync.Generation = "g", joined.MemberID, joined.Generation
+	if code := n.do(sync, 3).(*kmsg.SyncGroupResponse).ErrorCode; code != 0 {
+		t.Fatal(kafka.ErrorCode(code))
+	}
+	long := strings.Repeat("m", 4000)
+	commit := commitOf("h", "t", 1, 0, 5)
+	commit.Topics[0].Partitions[0].Metadata = &long
+	n.do(commit, 9)
+
+	describe, fetch := kmsg.NewPtrDescribeGroupsRequest(), kmsg.NewPtrOffsetFetchRequest()
+	for range 30_000 {
+		describe.Groups = append(describe.Groups, "g")
+		fetch.Groups = append(fetch.Groups, kmsg.OffsetFetchRequestGroup{Group: "h", MemberEpoch: -1})
+	}
+	whole := 0
+	for _, g := range n.do(describe, 5).(*kmsg.DescribeGroupsResponse).Groups {
+		whole += len(g.Members)
+	}
+	for _, g := range n.do(fetch, 8).(*kmsg.OffsetFetchResponse).Groups {
+		whole += len(g.Topics)
+	}
+	if whole != 2 {
+		t.Errorf("two groups were told %d times", whole)
+	}
+}

@@ -257,12 +257,12 @@ func TestDescribeOfManyGroupsKeepsTheirOrder(t *testing.T) {
 		b.join("g1", "")
 		req := kmsg.NewPtrDescribeGroupsRequest()
 		req.Version, req.Groups = 6, []string{"x", "g1", "", "y", "g1"}
-		r := wait(func(reply func(*kmsg.DescribeGroupsResponse)) { b.DescribeGroups(req, reply) })
+		r := wait(func(reply func(*kmsg.DescribeGroupsResponse)) { b.DescribeGroups(req, rich, reply) })
 		var got []string
 		for _, g := range r.Groups {
 			got = append(got, fmt.Sprintf("%s %s %v", g.Group, g.State, kafka.ErrorCode(g.ErrorCode)))
 		}
-		want := "x Dead GROUP_ID_NOT_FOUND|g1 CompletingRebalance NONE|  INVALID_GROUP_ID|y Dead GROUP_ID_NOT_FOUND|g1 CompletingRebalance NONE"
+		want := "x Dead GROUP_ID_NOT_FOUND|g1 CompletingRebalance NONE|  INVALID_GROUP_ID|y Dead GROUP_ID_NOT_FOUND|g1  INVALID_REQUEST"
 		if s := strings.Join(got, "|"); s != want {
 			t.Errorf("got  %s\nwant %s", s, want)
 		}

@@ -182,6 +182,9 @@ func (b *fakeBroker) ready() *fakeBroker {
 	return b
 }
 
+// rich can afford everything.
+func rich(int64) bool { return true }
+
 // wait makes an asynchronous call a synchronous one.
 func wait[R any](call func(reply func(R))) R {
 	c := make(chan R, 2)
@@ -230,7 +233,7 @@ func (b *fakeBroker) committed(groupID, topic string, id byte) (int64, kafka.Err
 	req := kmsg.OffsetFetchRequestGroup{Group: groupID,
 		Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: topic, TopicID: [16]byte{15: id}, Partitions: []int32{0}}}}
 	r := wait(func(reply func([]kmsg.OffsetFetchResponseGroup)) {
-		b.OffsetFetch([]kmsg.OffsetFetchRequestGroup{req}, reply)
+		b.OffsetFetch([]kmsg.OffsetFetchRequestGroup{req}, rich, reply)
 	})
 	if r[0].ErrorCode != 0 {
 		return 0, kafka.ErrorCode(r[0].ErrorCode)
@@ -239,5 +242,5 @@ func (b *fakeBroker) committed(groupID, topic string, id byte) (int64, kafka.Err
 }
 
 func (b *fakeBroker) list() *kmsg.ListGroupsResponse {
-	return wait(func(reply func(*kmsg.ListGroupsResponse)) { b.ListGroups(kmsg.NewPtrListGroupsRequest(), reply) })
+	return wait(func(reply func(*kmsg.ListGroupsResponse)) { b.ListGroups(kmsg.NewPtrListGroupsRequest(), rich, reply) })
 }

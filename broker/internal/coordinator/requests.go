@@ -102,29 +102,45 @@ func (g *Groups) OffsetCommit(req *kmsg.OffsetCommitRequest, reply func(*kmsg.Of
 }
 
 // OffsetFetch gives the committed offsets of one or more groups, in the order asked. Topics are named and, where they
-// exist, carry their id; nil Topics asks for all.
-func (g *Groups) OffsetFetch(groups []kmsg.OffsetFetchRequestGroup, reply func([]kmsg.OffsetFetchResponseGroup)) {
+// exist, carry their id; nil Topics asks for all. A group that is named again is INVALID_REQUEST: an answer may be much
+// larger than its question, so each is given once.
+func (g *Groups) OffsetFetch(groups []kmsg.OffsetFetchRequestGroup, afford Afford, reply func([]kmsg.OffsetFetchResponseGroup)) {
 	out := make([]kmsg.OffsetFetchResponseGroup, len(groups))
 	all := gather(len(groups), func() { reply(out) })
+	cost := &bill{afford: afford}
+	told := make(map[string]bool, len(groups))
 	for i := range groups {
-		g.ask(groups[i].Group, func(m *group.Machine, _ group.Now) {
-			out[i] = m.OffsetFetch(&groups[i])
-			all()
-		}, func(code kafka.ErrorCode) {
+		refuse := func(code kafka.ErrorCode) {
 			out[i] = kmsg.NewOffsetFetchResponseGroup()
 			out[i].Group, out[i].ErrorCode = groups[i].Group, int16(code)
 			all()
-		})
+		}
+		if told[groups[i].Group] {
+			refuse(kafka.InvalidRequest)
+			continue
+		}
+		told[groups[i].Group] = true
+		g.ask(groups[i].Group, func(m *group.Machine, _ group.Now) {
+			one := m.OffsetFetch(&groups[i])
+			if !cost.take(fetchedBytes(&one)) {
+				refuse(kafka.NotCoordinator) // which every client tries again
+				return
+			}
+			out[i] = one
+			all()
+		}, refuse)
 	}
 }
 
 // DescribeGroups describes groups, in the order asked. A group that does not exist is Dead, from version 6 on with
-// GROUP_ID_NOT_FOUND.
-func (g *Groups) DescribeGroups(req *kmsg.DescribeGroupsRequest, reply func(*kmsg.DescribeGroupsResponse)) {
+// GROUP_ID_NOT_FOUND. One that is named again is INVALID_REQUEST, as in OffsetFetch.
+func (g *Groups) DescribeGroups(req *kmsg.DescribeGroupsRequest, afford Afford, reply func(*kmsg.DescribeGroupsResponse)) {
 	r := kmsg.NewPtrDescribeGroupsResponse()
 	r.Version = req.Version
 	r.Groups = make([]kmsg.DescribeGroupsResponseGroup, len(req.Groups))
 	all := gather(len(req.Groups), func() { reply(r) })
+	cost := &bill{afford: afford}
+	told := make(map[string]bool, len(req.Groups))
 	for i, id := range req.Groups {
 		refuse := func(code kafka.ErrorCode) {
 			r.Groups[i] = kmsg.NewDescribeGroupsResponseGroup()
@@ -135,6 +151,11 @@ func (g *Groups) DescribeGroups(req *kmsg.DescribeGroupsRequest, reply func(*kms
 			refuse(kafka.InvalidGroupId)
 			continue
 		}
+		if told[id] {
+			refuse(kafka.InvalidRequest)
+			continue
+		}
+		told[id] = true
 		g.ask(id, func(m *group.Machine, _ group.Now) {
 			d, known := m.Describe(id)
 			if !known {
@@ -144,6 +165,10 @@ func (g *Groups) DescribeGroups(req *kmsg.DescribeGroupsRequest, reply func(*kms
 					d.ErrorMessage = kmsg.StringPtr("Group " + id + " not found.")
 				}
 			}
+			if !cost.take(describedBytes(&d)) {
+				refuse(kafka.CoordinatorNotAvailable) // clients try again
+				return
+			}
 			r.Groups[i] = d
 			all()
 		}, refuse)
@@ -152,10 +177,11 @@ func (g *Groups) DescribeGroups(req *kmsg.DescribeGroupsRequest, reply func(*kms
 
 // ListGroups lists the groups that this broker coordinates. A shard that is loading makes the whole answer
 // COORDINATOR_LOAD_IN_PROGRESS: a list that silently lacks groups would be believed.
-func (g *Groups) ListGroups(req *kmsg.ListGroupsRequest, reply func(*kmsg.ListGroupsResponse)) {
+func (g *Groups) ListGroups(req *kmsg.ListGroupsRequest, afford Afford, reply func(*kmsg.ListGroupsResponse)) {
 	r := kmsg.NewPtrListGroupsResponse()
 	r.Version = req.Version
 	shards := *g.shards.Load()
+	cost := &bill{afford: afford}
 	var mu sync.Mutex
 	all := gather(len(shards), func() {
 		if r.ErrorCode != 0 {
@@ -179,6 +205,10 @@ func (g *Groups) ListGroups(req *kmsg.ListGroupsRequest, reply func(*kmsg.ListGr
 				return
 			}
 			list := s.machine.List(req.StatesFilter, req.TypesFilter)
+			if !cost.take(listedBytes(list)) {
+				refuse(kafka.CoordinatorNotAvailable) // clients try again
+				return
+			}
 			mu.Lock()
 			r.Groups = append(r.Groups, list...)
 			mu.Unlock()
