@@ -32,7 +32,7 @@ type member struct {
 	clientID, host     string
 	sessionTimeoutMS   int32
 	rebalanceTimeoutMS int32
-	protocols          []kmsg.JoinGroupRequestProtocol
+	protocols          []kmsg.JoinGroupRequestProtocol // each name once; changed by setProtocols
 	assignment         []byte
 
 	join     Caller // JoinGroup that waits for the rebalance's end, nil for none
@@ -54,10 +54,6 @@ func (mb *member) metadata(protocol string) []byte {
 	return nil
 }
 
-func (mb *member) supports(protocol string) bool {
-	return slices.ContainsFunc(mb.protocols, func(p kmsg.JoinGroupRequestProtocol) bool { return p.Name == protocol })
-}
-
 // sameProtocols reports whether a JoinGroup repeats what the member said before.
 func (mb *member) sameProtocols(p []kmsg.JoinGroupRequestProtocol) bool {
 	return slices.EqualFunc(mb.protocols, p, func(a, b kmsg.JoinGroupRequestProtocol) bool {
@@ -77,6 +73,7 @@ type classic struct {
 	members      []*member // in the order of joining
 	byID         map[string]*member
 	static       map[string]string // instance id to member id
+	supported    supported         // the members' protocols
 	pending      map[string]*timer // ids given out with MEMBER_ID_REQUIRED, not yet joined
 	joined       int               // members whose JoinGroup waits
 	persisted    bool              // the log holds a record of it
@@ -94,7 +91,8 @@ type classic struct {
 }
 
 func (m *Machine) newClassic(id string) *classic {
-	g := &classic{id: id, sinceMS: -1, byID: map[string]*member{}, static: map[string]string{}, pending: map[string]*timer{}}
+	g := &classic{id: id, sinceMS: -1, byID: map[string]*member{}, static: map[string]string{}, pending: map[string]*timer{},
+		supported: supported{members: map[string]int{}}}
 	g.joinTimer = newTimer(func(now Now) { m.joinTimeout(now, g) })
 	g.syncTimer = newTimer(func(now Now) { m.syncTimeout(now, g) })
 	m.groups[id] = g
@@ -134,46 +132,6 @@ func (g *classic) rebalanceTimeoutMS() int64 {
 // everybodyJoined: each member's JoinGroup waits and nobody who was given a member id is still expected.
 func (g *classic) everybodyJoined() bool { return g.joined == len(g.members) && len(g.pending) == 0 }
 
-// supportsProtocols reports whether a member with these protocols can live in the group.
-func (g *classic) supportsProtocols(protocolType string, protocols []kmsg.JoinGroupRequestProtocol) bool {
-	if g.state == empty {
-		return protocolType != "" && len(protocols) > 0
-	}
-	if protocolType != g.protocolType {
-		return false
-	}
-	return slices.ContainsFunc(protocols, func(p kmsg.JoinGroupRequestProtocol) bool {
-		return !slices.ContainsFunc(g.members, func(mb *member) bool { return !mb.supports(p.Name) })
-	})
-}
-
-// selectProtocol: each member votes for the first protocol in its list that all members support; most votes win, a tie
-// goes to the one voted for first.
-func (g *classic) selectProtocol() string {
-	votes := map[string]int{}
-	var order []string
-	for _, mb := range g.members {
-		for i := range mb.protocols {
-			name := mb.protocols[i].Name
-			if slices.ContainsFunc(g.members, func(o *member) bool { return !o.supports(name) }) {
-				continue
-			}
-			if votes[name] == 0 {
-				order = append(order, name)
-			}
-			votes[name]++
-			break
-		}
-	}
-	best := ""
-	for _, name := range order {
-		if votes[name] > votes[best] {
-			best = name
-		}
-	}
-	return best
-}
-
 // check tells whether a request may speak for a member: a static member's instance id must belong to that member id.
 func (g *classic) check(memberID string, instance *string) kafka.ErrorCode {
 	if instance != nil {
@@ -204,6 +162,7 @@ func (m *Machine) add(g *classic, mb *member, protocolType string) {
 	}
 	g.members = append(g.members, mb)
 	g.byID[mb.id] = mb
+	g.supported.add(mb.protocols, 1)
 	mb.deadline = newTimer(func(now Now) { m.sessionTimeout(now, g, mb) })
 	m.forgetPending(g, mb.id)
 }
@@ -213,6 +172,7 @@ func (m *Machine) remove(g *classic, mb *member) {
 	m.timers.stop(&mb.deadline)
 	g.members = slices.DeleteFunc(g.members, func(o *member) bool { return o == mb })
 	delete(g.byID, mb.id)
+	g.supported.add(mb.protocols, -1)
 	if mb.instance != nil && g.static[*mb.instance] == mb.id {
 		delete(g.static, *mb.instance)
 	}

@@ -29,6 +29,11 @@ func (m *Machine) JoinGroup(now Now, to Caller, clientID, host string, req *kmsg
 		refuse(kafka.InvalidSessionTimeout, req.MemberID)
 		return
 	}
+	if once := unique(req.Protocols); len(once) < len(req.Protocols) {
+		r := *req
+		r.Protocols = once
+		req = &r
+	}
 	g := m.groups[req.Group]
 	if g == nil {
 		if req.MemberID != "" {
@@ -158,7 +163,7 @@ func (m *Machine) joinStatic(now Now, to Caller, clientID, host string, g *class
 	m.answerSync(g, mb, kafka.FencedInstanceId)
 	g.rename(mb, newID)
 	mb.clientID, mb.host = clientID, host
-	mb.update(req)
+	g.update(mb, req)
 	if mb.fresh {
 		m.timers.set(&mb.deadline, now.MonoMS+newMemberJoinTimeoutMS)
 	} else {
@@ -176,11 +181,12 @@ func (m *Machine) joinStatic(now Now, to Caller, clientID, host string, g *class
 }
 
 // update takes over what a JoinGroup says of its member.
-func (mb *member) update(req *kmsg.JoinGroupRequest) {
-	mb.protocols = make([]kmsg.JoinGroupRequestProtocol, len(req.Protocols))
+func (g *classic) update(mb *member, req *kmsg.JoinGroupRequest) {
+	protocols := make([]kmsg.JoinGroupRequestProtocol, len(req.Protocols))
 	for i := range req.Protocols {
-		mb.protocols[i].Name, mb.protocols[i].Metadata = req.Protocols[i].Name, bytes.Clone(req.Protocols[i].Metadata)
+		protocols[i].Name, protocols[i].Metadata = req.Protocols[i].Name, bytes.Clone(req.Protocols[i].Metadata)
 	}
+	g.setProtocols(mb, protocols)
 	mb.sessionTimeoutMS = req.SessionTimeoutMillis
 	mb.rebalanceTimeoutMS = req.RebalanceTimeoutMillis
 	if req.Version < 1 || mb.rebalanceTimeoutMS < 0 {
@@ -192,7 +198,7 @@ func (mb *member) update(req *kmsg.JoinGroupRequest) {
 // on it, is answered to free its connection's slot.
 func (m *Machine) park(g *classic, mb *member, to Caller, req *kmsg.JoinGroupRequest) {
 	m.answerJoin(g, mb, errorJoin(kafka.RebalanceInProgress, mb.id))
-	mb.update(req)
+	g.update(mb, req)
 	mb.join, mb.joinV = to, req.Version
 	g.joined++
 }
@@ -257,7 +263,8 @@ func (w *staticWrite) written(m *Machine, now Now, code kafka.ErrorCode) {
 	}
 	if code != kafka.None {
 		g.rename(mb, w.previous.oldID)
-		mb.clientID, mb.host, mb.protocols = w.previous.clientID, w.previous.host, w.previous.protocols
+		mb.clientID, mb.host = w.previous.clientID, w.previous.host
+		g.setProtocols(mb, w.previous.protocols)
 		mb.sessionTimeoutMS, mb.rebalanceTimeoutMS = w.previous.sessionTimeoutMS, w.previous.rebalanceTimeoutMS
 		m.heard(now, mb)
 		m.note(g.id, fmt.Sprintf("could not write the new member id %s: %v; %s stays", w.newID, code, w.previous.oldID))

@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -94,6 +95,12 @@ func (w *world) join(t *rapid.T) {
 	r.Group, r.MemberID, r.InstanceID, r.ProtocolType = "g", c.memberID, c.instance, "consumer"
 	r.SessionTimeoutMillis, r.RebalanceTimeoutMillis = 10000, 30000
 	r.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: []byte(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "metadata"))}}
+	for _, name := range rapid.SampledFrom([][]string{nil, nil, {"range"}, {"sticky"}, {"sticky", "other", "sticky"}}).Draw(t, "others") {
+		r.Protocols = append(r.Protocols, kmsg.JoinGroupRequestProtocol{Name: name})
+	}
+	if rapid.Bool().Draw(t, "backwards") {
+		slices.Reverse(r.Protocols)
+	}
 	w.s.m.JoinGroup(w.s.now, w.ask(c), c.name, "/h", r)
 }
 
@@ -270,7 +277,11 @@ func (w *world) checkGroup(t *rapid.T) {
 		return
 	}
 	waiting := 0
+	counted := map[string]int{}
 	for _, mb := range g.members {
+		for i := range mb.protocols {
+			counted[mb.protocols[i].Name]++
+		}
 		if mb.join != nil {
 			waiting++
 		}
@@ -285,6 +296,8 @@ func (w *world) checkGroup(t *rapid.T) {
 		}
 	}
 	switch {
+	case !maps.Equal(counted, g.supported.members):
+		t.Fatalf("the members support %v, counted were %v", counted, g.supported.members)
 	case waiting != g.joined:
 		t.Fatalf("%d wait, %d counted", waiting, g.joined)
 	case len(g.byID) != len(g.members):
