@@ -181,6 +181,7 @@ func (g *Groups) ListGroups(req *kmsg.ListGroupsRequest, afford Afford, reply fu
 	r := kmsg.NewPtrListGroupsResponse()
 	r.Version = req.Version
 	shards := *g.shards.Load()
+	filter := group.NewFilter(req.StatesFilter, req.TypesFilter)
 	cost := &bill{afford: afford}
 	var mu sync.Mutex
 	all := gather(len(shards), func() {
@@ -204,7 +205,7 @@ func (g *Groups) ListGroups(req *kmsg.ListGroupsRequest, afford Afford, reply fu
 				refuse(kafka.NotCoordinator)
 				return
 			}
-			list := s.machine.List(req.StatesFilter, req.TypesFilter)
+			list := s.machine.List(filter)
 			if !cost.take(listedBytes(list)) {
 				refuse(kafka.CoordinatorNotAvailable) // clients try again
 				return

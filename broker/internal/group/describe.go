@@ -34,17 +34,38 @@ func (m *Machine) Describe(id string) (kmsg.DescribeGroupsResponseGroup, bool) {
 	return r, true
 }
 
-// List gives the groups in certain states and of certain types, sorted by id; no states or types stands for all.
-func (m *Machine) List(states, types []string) []kmsg.ListGroupsResponseGroup {
-	matches := func(filter []string, s string) bool {
-		return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, s) })
+// Filter is which groups ListGroups asks for. One is made for a request and serves all machines: a request may name as many
+// states as there are groups.
+type Filter struct {
+	states [dead + 1]bool
+	types  bool // groups of the classic protocol are asked for
+}
+
+// NewFilter makes the filter of certain states and types, in upper or lower case; no states or types stands for all.
+func NewFilter(states, types []string) Filter {
+	f := Filter{types: len(types) == 0}
+	for s := range f.states {
+		f.states[s] = len(states) == 0
 	}
-	var out []kmsg.ListGroupsResponseGroup
-	if !matches(types, classicType) {
+	for _, name := range states {
+		for s := range f.states {
+			f.states[s] = f.states[s] || strings.EqualFold(name, state(s).String())
+		}
+	}
+	for _, name := range types {
+		f.types = f.types || strings.EqualFold(name, classicType)
+	}
+	return f
+}
+
+// List gives the groups that a filter lets through, sorted by id.
+func (m *Machine) List(f Filter) []kmsg.ListGroupsResponseGroup {
+	if !f.types {
 		return nil
 	}
+	var out []kmsg.ListGroupsResponseGroup
 	for id, g := range m.groups {
-		if !matches(states, g.state.String()) {
+		if !f.states[g.state] {
 			continue
 		}
 		r := kmsg.NewListGroupsResponseGroup()

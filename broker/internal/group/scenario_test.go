@@ -115,7 +115,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 	case "describe":
 		s.printDescribe(a.str("group", ""))
 	case "list":
-		for _, g := range s.m.List(a.list("states"), a.list("types")) {
+		for _, g := range s.m.List(NewFilter(a.list("states"), a.list("types"))) {
 			fmt.Fprintf(&s.out, "%s type=%q state=%s kind=%s\n", g.Group, g.ProtocolType, g.GroupState, g.GroupType)
 		}
 	case "advance":
