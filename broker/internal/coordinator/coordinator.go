@@ -18,8 +18,8 @@
 //
 //	absent ── leadership gained ──► loading ── log read to its end ──► active ── leadership lost ──► absent
 //
-// While a shard is loading its requests are answered COORDINATOR_LOAD_IN_PROGRESS, while it is absent NOT_COORDINATOR. A load
-// that fails is tried again; what cannot be understood in a log that can be read is passed over.
+// While a shard is loading its requests are answered COORDINATOR_LOAD_IN_PROGRESS, while it is absent NOT_COORDINATOR. So they
+// are when the load has failed, which is tried again; what cannot be understood in a log that can be read is passed over.
 package coordinator
 
 import (

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -122,7 +123,10 @@ func TestUnreadableLog(t *testing.T) {
 		b := newFakeBroker(t, map[kafka.Partition]*fakeLog{})
 		b.createOffsetsTopic(1)
 		b.ready()
-		if code := b.commit("g", "t", 1, 1); code != kafka.CoordinatorNotAvailable {
+		if code := b.commit("g", "t", 1, 1); code != kafka.NotCoordinator {
+			t.Error(code)
+		}
+		if _, code := b.committed("g", "t", 1); code != kafka.NotCoordinator {
 			t.Error(code)
 		}
 		fresh := newFakeBroker(t, map[kafka.Partition]*fakeLog{}).ready()
@@ -130,6 +134,60 @@ func TestUnreadableLog(t *testing.T) {
 			t.Error(code)
 		}
 		closeGroups(t, b, fresh)
+	})
+}
+
+// One partition that cannot be loaded hides its own groups, and no other's.
+func TestListLeavesOutWhatCannotBeLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, nil).ready()
+		b.createTopic("t", 1, nodeID, 0, 1)
+		var names []string
+		for i := range 20 {
+			names = append(names, fmt.Sprint("g", i))
+			b.commit(names[i], "t", 1, 1)
+		}
+		again := newFakeBroker(t, b.logs)
+		lost := again.PartitionFor(names[0])
+		again.logs[lost].broken = errors.New("input/output error")
+		again.createTopic("t", 1, nodeID, 0, 1)
+		again.createOffsetsTopic(1)
+		again.ready()
+		left := 0
+		for _, name := range names {
+			if again.PartitionFor(name) != lost {
+				left++
+			}
+		}
+		if l := again.list(); l.ErrorCode != 0 || len(l.Groups) != left || left == 0 {
+			t.Errorf("list: %v with %d of %d groups", kafka.ErrorCode(l.ErrorCode), len(l.Groups), left)
+		}
+		closeGroups(t, b, again)
+	})
+}
+
+// Java consumers before Kafka 3.9 do not try again on COORDINATOR_NOT_AVAILABLE when they fetch offsets.
+func TestOverfullShardSendsFetchesAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, nil).ready()
+		s := (*b.shards.Load())[b.PartitionFor("g")]
+		busy := make(chan struct{})
+		s.post(message{run: func(*shard, group.Now) { <-busy }})
+		synctest.Wait() // the loop has taken it
+		for range maxQueued {
+			s.post(message{run: func(*shard, group.Now) {}, refuse: func(code kafka.ErrorCode) { t.Error(code) }})
+		}
+		if _, code := b.committed("g", "t", 1); code != kafka.NotCoordinator {
+			t.Errorf("OffsetFetch: %v", code)
+		}
+		if code := b.commit("g", "t", 1, 1); code != kafka.CoordinatorNotAvailable {
+			t.Errorf("OffsetCommit: %v", code)
+		}
+		if l := b.list(); kafka.ErrorCode(l.ErrorCode) != kafka.CoordinatorNotAvailable {
+			t.Errorf("ListGroups: %v", kafka.ErrorCode(l.ErrorCode))
+		}
+		close(busy)
+		closeGroups(t, b)
 	})
 }
 

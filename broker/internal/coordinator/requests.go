@@ -111,6 +111,9 @@ func (g *Groups) OffsetFetch(groups []kmsg.OffsetFetchRequestGroup, afford Affor
 	told := make(map[string]bool, len(groups))
 	for i := range groups {
 		refuse := func(code kafka.ErrorCode) {
+			if code == kafka.CoordinatorNotAvailable {
+				code = kafka.NotCoordinator // consumers before Kafka 3.9 give up on the other
+			}
 			out[i] = kmsg.NewOffsetFetchResponseGroup()
 			out[i].Group, out[i].ErrorCode = groups[i].Group, int16(code)
 			all()
@@ -123,7 +126,7 @@ func (g *Groups) OffsetFetch(groups []kmsg.OffsetFetchRequestGroup, afford Affor
 		g.ask(groups[i].Group, func(m *group.Machine, _ group.Now) {
 			one := m.OffsetFetch(&groups[i])
 			if !cost.take(fetchedBytes(&one)) {
-				refuse(kafka.NotCoordinator) // which every client tries again
+				refuse(kafka.CoordinatorNotAvailable)
 				return
 			}
 			out[i] = one
@@ -176,7 +179,8 @@ func (g *Groups) DescribeGroups(req *kmsg.DescribeGroupsRequest, afford Afford, 
 }
 
 // ListGroups lists the groups that this broker coordinates. A shard that is loading makes the whole answer
-// COORDINATOR_LOAD_IN_PROGRESS: a list that silently lacks groups would be believed.
+// COORDINATOR_LOAD_IN_PROGRESS: a list that silently lacks groups would be believed. One that could not be loaded is left
+// out, since it may stay so for long and the other groups must be seen.
 func (g *Groups) ListGroups(req *kmsg.ListGroupsRequest, afford Afford, reply func(*kmsg.ListGroupsResponse)) {
 	r := kmsg.NewPtrListGroupsResponse()
 	r.Version = req.Version
@@ -193,7 +197,7 @@ func (g *Groups) ListGroups(req *kmsg.ListGroupsRequest, afford Afford, reply fu
 	})
 	for _, s := range shards {
 		refuse := func(code kafka.ErrorCode) {
-			if code != kafka.NotCoordinator { // led by another broker, which lists it
+			if code != kafka.NotCoordinator { // led by another broker, which lists it, or not to be had
 				mu.Lock()
 				r.ErrorCode = int16(code)
 				mu.Unlock()

@@ -74,10 +74,10 @@ func (s *shard) post(m message) {
 	switch {
 	case s.mu.state == loading && s.mu.failures == 0:
 		code = kafka.CoordinatorLoadInProgress
-	case s.mu.state == failed || s.mu.state == loading || len(s.mu.queue) >= maxQueued:
-		code = kafka.CoordinatorNotAvailable
-	case s.mu.state == absent:
+	case s.mu.state != active: // absent, failed, or being loaded again after a failure
 		code = kafka.NotCoordinator
+	case len(s.mu.queue) >= maxQueued:
+		code = kafka.CoordinatorNotAvailable
 	default:
 		s.queueLocked(m)
 	}
