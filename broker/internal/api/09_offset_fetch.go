@@ -33,7 +33,7 @@ func (h *Handlers) offsetFetch(c *Call, r kmsg.Request) kmsg.Response {
 		}
 	}
 	reply := c.Later()
-	h.Groups.OffsetFetch(groups, c.answerMemory(), func(out []kmsg.OffsetFetchResponseGroup) {
+	h.Groups.OffsetFetch(groups, req.RequireStable, c.answerMemory(), func(out []kmsg.OffsetFetchResponseGroup) {
 		resp := kmsg.NewPtrOffsetFetchResponse()
 		for i := range out {
 			if req.Version >= 10 && groups[i].Topics == nil {

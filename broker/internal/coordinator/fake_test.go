@@ -233,7 +233,7 @@ func (b *fakeBroker) committed(groupID, topic string, id byte) (int64, kafka.Err
 	req := kmsg.OffsetFetchRequestGroup{Group: groupID,
 		Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: topic, TopicID: [16]byte{15: id}, Partitions: []int32{0}}}}
 	r := wait(func(reply func([]kmsg.OffsetFetchResponseGroup)) {
-		b.OffsetFetch([]kmsg.OffsetFetchRequestGroup{req}, rich, reply)
+		b.OffsetFetch([]kmsg.OffsetFetchRequestGroup{req}, false, rich, reply)
 	})
 	if r[0].ErrorCode != 0 {
 		return 0, kafka.ErrorCode(r[0].ErrorCode)

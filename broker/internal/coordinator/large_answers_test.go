@@ -43,7 +43,7 @@ func TestLargeAnswersTakeMemory(t *testing.T) {
 			}
 		}
 		for _, most := range []int64{0, 400_000, 1 << 40} {
-			out := wait(func(reply func([]kmsg.OffsetFetchResponseGroup)) { b.OffsetFetch(asked, upTo(most), reply) })
+			out := wait(func(reply func([]kmsg.OffsetFetchResponseGroup)) { b.OffsetFetch(asked, false, upTo(most), reply) })
 			told, bytes := 0, int64(0)
 			for _, g := range out {
 				switch code := kafka.ErrorCode(g.ErrorCode); {

@@ -103,8 +103,9 @@ func (g *Groups) OffsetCommit(req *kmsg.OffsetCommitRequest, reply func(*kmsg.Of
 
 // OffsetFetch gives the committed offsets of one or more groups, in the order asked. Topics are named and, where they
 // exist, carry their id; nil Topics asks for all. A group that is named again is INVALID_REQUEST: an answer may be much
-// larger than its question, so each is given once.
-func (g *Groups) OffsetFetch(groups []kmsg.OffsetFetchRequestGroup, afford Afford, reply func([]kmsg.OffsetFetchResponseGroup)) {
+// larger than its question, so each is given once. With requireStable an offset whose commit is being written is
+// UNSTABLE_OFFSET_COMMIT.
+func (g *Groups) OffsetFetch(groups []kmsg.OffsetFetchRequestGroup, requireStable bool, afford Afford, reply func([]kmsg.OffsetFetchResponseGroup)) {
 	out := make([]kmsg.OffsetFetchResponseGroup, len(groups))
 	all := gather(len(groups), func() { reply(out) })
 	cost := &bill{afford: afford}
@@ -124,7 +125,7 @@ func (g *Groups) OffsetFetch(groups []kmsg.OffsetFetchRequestGroup, afford Affor
 		}
 		told[groups[i].Group] = true
 		g.ask(groups[i].Group, func(m *group.Machine, _ group.Now) {
-			one := m.OffsetFetch(&groups[i])
+			one := m.OffsetFetch(&groups[i], requireStable)
 			if !cost.take(fetchedBytes(&one)) {
 				refuse(kafka.CoordinatorNotAvailable)
 				return

@@ -78,6 +78,7 @@ type classic struct {
 	joined       int               // members whose JoinGroup waits
 	persisted    bool              // the log holds a record of it
 	commits      int               // commits being written
+	writing      map[offsetKey]int // by how many of them an offset is set
 	assigning    int32             // generation whose assignment is being written, 0 for none
 
 	// While the first rebalance of an empty group waits for more members:
@@ -92,7 +93,7 @@ type classic struct {
 
 func (m *Machine) newClassic(id string) *classic {
 	g := &classic{id: id, sinceMS: -1, byID: map[string]*member{}, static: map[string]string{}, pending: map[string]*timer{},
-		supported: supported{members: map[string]int{}}}
+		supported: supported{members: map[string]int{}}, writing: map[offsetKey]int{}}
 	g.joinTimer = newTimer(func(now Now) { m.joinTimeout(now, g) })
 	g.syncTimer = newTimer(func(now Now) { m.syncTimeout(now, g) })
 	m.groups[id] = g

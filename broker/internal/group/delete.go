@@ -44,12 +44,8 @@ func (m *Machine) offsetKeys(g *classic) []offsetKey {
 			set[k] = true
 		}
 	}
-	for _, c := range m.inFlight {
-		if w, ok := c.(*commitWrite); ok && w.g == g {
-			for _, k := range w.keys {
-				set[k] = true
-			}
-		}
+	for k := range g.writing {
+		set[k] = true
 	}
 	return slices.Collect(maps.Keys(set))
 }

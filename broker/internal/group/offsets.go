@@ -92,6 +92,9 @@ func (m *Machine) OffsetCommit(now Now, to Caller, req *kmsg.OffsetCommitRequest
 		w.g = m.create(now, req.Group)
 	}
 	w.g.commits++
+	for _, k := range w.keys {
+		w.g.writing[k]++
+	}
 	m.write(now, records, w)
 }
 
@@ -154,6 +157,11 @@ type commitWrite struct {
 
 func (w *commitWrite) written(m *Machine, _ Now, code kafka.ErrorCode) {
 	w.g.commits--
+	for _, k := range w.keys {
+		if w.g.writing[k]--; w.g.writing[k] == 0 {
+			delete(w.g.writing, k)
+		}
+	}
 	if code != kafka.None {
 		w.fail(m, commitError(code))
 		m.dropIfUnused(w.g)
@@ -194,15 +202,20 @@ func (w *commitWrite) fail(m *Machine, code kafka.ErrorCode) {
 
 // OffsetFetch gives the committed offsets of one group: those asked for, or all with nil Topics. Topics are named, and
 // carry their id where it is known, in every version; an offset that was committed to another topic of the same name is
-// not given. An unknown group has no offsets, which is no error.
-func (m *Machine) OffsetFetch(req *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
+// not given. An unknown group has no offsets, which is no error. With requireStable an offset that a commit under way is
+// about to change is UNSTABLE_OFFSET_COMMIT: who reads it again later gets the one that counts.
+func (m *Machine) OffsetFetch(req *kmsg.OffsetFetchRequestGroup, requireStable bool) kmsg.OffsetFetchResponseGroup {
 	r := kmsg.NewOffsetFetchResponseGroup()
 	r.Group = req.Group
 	r.Topics = []kmsg.OffsetFetchResponseGroupTopic{}
 	of := m.offsets[req.Group]
+	unstable := func(offsetKey) bool { return false }
+	if g := m.groups[req.Group]; requireStable && g != nil {
+		unstable = func(k offsetKey) bool { return g.writing[k] > 0 }
+	}
 	if req.Topics == nil {
 		if of != nil {
-			r.Topics = of.all()
+			r.Topics = of.all(unstable)
 		}
 		return r
 	}
@@ -212,8 +225,13 @@ func (m *Machine) OffsetFetch(req *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetc
 		rt.Topic, rt.TopicID = t.Topic, t.TopicID
 		for _, p := range t.Partitions {
 			o, ok := committed{}, false
+			k := offsetKey{t.Topic, p}
+			if unstable(k) {
+				rt.Partitions = append(rt.Partitions, unstableResponse(p))
+				continue
+			}
 			if of != nil {
-				o, ok = of.at[offsetKey{t.Topic, p}]
+				o, ok = of.at[k]
 			}
 			if !ok || o.topicID != t.TopicID && o.topicID != [16]byte{} && t.TopicID != [16]byte{} {
 				o = committed{offset: -1, leaderEpoch: -1}
@@ -231,8 +249,14 @@ func (o *committed) response(partition int32) kmsg.OffsetFetchResponseGroupTopic
 	return p
 }
 
+func unstableResponse(partition int32) kmsg.OffsetFetchResponseGroupTopicPartition {
+	p := (&committed{offset: -1, leaderEpoch: -1}).response(partition)
+	p.ErrorCode = int16(kafka.UnstableOffsetCommit)
+	return p
+}
+
 // all gives every offset, sorted.
-func (of *groupOffsets) all() []kmsg.OffsetFetchResponseGroupTopic {
+func (of *groupOffsets) all(unstable func(offsetKey) bool) []kmsg.OffsetFetchResponseGroupTopic {
 	topics := []kmsg.OffsetFetchResponseGroupTopic{}
 	for _, k := range slices.SortedFunc(maps.Keys(of.at), compareKeys) {
 		o := of.at[k]
@@ -242,6 +266,10 @@ func (of *groupOffsets) all() []kmsg.OffsetFetchResponseGroupTopic {
 			topics = append(topics, t)
 		}
 		t := &topics[len(topics)-1]
+		if unstable(k) {
+			t.Partitions = append(t.Partitions, unstableResponse(k.partition))
+			continue
+		}
 		t.Partitions = append(t.Partitions, o.response(k.partition))
 	}
 	return topics

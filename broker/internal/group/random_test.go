@@ -263,7 +263,7 @@ func (w *world) check(t *rapid.T) {
 		t.Fatalf("no group and a deadline at %d", next)
 	}
 	r := w.s.m.OffsetFetch(&kmsg.OffsetFetchRequestGroup{Group: "g",
-		Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: "t", Partitions: []int32{0}}}})
+		Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: "t", Partitions: []int32{0}}}}, false)
 	if got := r.Topics[0].Partitions[0].Offset; got != w.committed {
 		t.Fatalf("fetched %d, written %d", got, w.committed)
 	}
@@ -275,6 +275,9 @@ func (w *world) checkGroup(t *rapid.T) {
 	g := w.s.m.groups["g"]
 	if g == nil {
 		return
+	}
+	if (g.commits == 0) != (len(g.writing) == 0) {
+		t.Fatalf("%d commits are being written, and %v", g.commits, g.writing)
 	}
 	waiting := 0
 	counted := map[string]int{}

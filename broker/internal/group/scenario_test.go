@@ -25,7 +25,7 @@ import (
 //	heartbeat ref=R group=G member=M gen=N [instance=I]
 //	leave ref=R group=G [member=M | instance=I ...] [v=5]
 //	commit ref=R group=G [member=M] [gen=N] [v=9] offsets=topic-0:17,topic-1:18 [metadata=text] [retain=1h] [id=N]
-//	fetch group=G [topics=topic-0,topic-1] [id=N]      describe group=G      list [states=..] [types=..]
+//	fetch group=G [topics=topic-0,topic-1] [id=N] [stable=yes]      describe group=G      list [states=..] [types=..]
 //	advance 10s          topics-deleted a b id=N          hold on|off          written ticket=N [error=NAME]
 //	reload               a new machine is loaded from all that was written          resign
 func TestScenarios(t *testing.T) {
@@ -111,7 +111,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 	case "commit":
 		s.m.OffsetCommit(s.now, a.str("ref", ""), a.commit())
 	case "fetch":
-		s.printFetch(s.m.OffsetFetch(a.fetch()))
+		s.printFetch(s.m.OffsetFetch(a.fetch(), a.str("stable", "") == "yes"))
 	case "describe":
 		s.printDescribe(a.str("group", ""))
 	case "list":
@@ -272,6 +272,10 @@ func (s *scenario) printAnswer(a Answer) {
 func (s *scenario) printFetch(r kmsg.OffsetFetchResponseGroup) {
 	for _, t := range r.Topics {
 		for _, p := range t.Partitions {
+			if p.ErrorCode != 0 {
+				fmt.Fprintf(&s.out, "%s-%d %s offset=%d\n", t.Topic, p.Partition, code(p.ErrorCode), p.Offset)
+				continue
+			}
 			fmt.Fprintf(&s.out, "%s-%d offset=%d epoch=%d metadata=%q\n", t.Topic, p.Partition, p.Offset, p.LeaderEpoch, *p.Metadata)
 		}
 	}
