@@ -193,6 +193,7 @@ func (n *groupNode) member(group string, joinV, syncV int16) (memberID string, g
 	}
 	sync := kmsg.NewPtrSyncGroupRequest()
 	sync.Group, sync.MemberID, sync.Generation = group, j.MemberID, j.Generation
+	sync.ProtocolType, sync.Protocol = kmsg.StringPtr("consumer"), kmsg.StringPtr("range")
 	sync.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: j.MemberID, MemberAssignment: []byte("everything")}}
 	if s := n.do(sync, syncV).(*kmsg.SyncGroupResponse); s.ErrorCode != 0 || string(s.MemberAssignment) != "everything" {
 		n.t.Fatalf("SyncGroup %d: %+v", syncV, s)

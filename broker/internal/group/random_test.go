@@ -19,6 +19,7 @@ type client struct {
 	memberID   string
 	generation int32
 	leads      bool
+	protocol   *string
 	members    []string // as told to the leader
 	epoch      int      // the coordinator that gave it its generation
 }
@@ -108,6 +109,9 @@ func (w *world) sync(t *rapid.T) {
 	c := w.pick(t)
 	r := kmsg.NewPtrSyncGroupRequest()
 	r.Version, r.Group, r.MemberID, r.InstanceID, r.Generation = 5, "g", c.memberID, c.instance, c.generation
+	if r.ProtocolType, r.Protocol = kmsg.StringPtr("consumer"), c.protocol; c.protocol == nil {
+		r.Version = 4
+	}
 	if c.leads {
 		for i, m := range c.members { // one partition each
 			r.GroupAssignment = append(r.GroupAssignment, kmsg.SyncGroupRequestGroupAssignment{MemberID: m, MemberAssignment: fmt.Append(nil, "p", i)})
@@ -224,7 +228,7 @@ func (w *world) hear(to *caller, resp kmsg.Response) {
 			}
 			c.memberID, c.generation, c.epoch = r.MemberID, r.Generation, w.epoch
 			c.leads = r.LeaderID == r.MemberID && !r.SkipAssignment
-			c.members = nil
+			c.members, c.protocol = nil, r.Protocol
 			for _, m := range r.Members {
 				if slices.Contains(c.members, m.MemberID) {
 					w.t.Fatalf("%s is told twice of %s", c.name, m.MemberID)

@@ -21,7 +21,7 @@ import (
 //
 //	machine [delay=3s] [max-size=N] [retention=1h] [check=10m] [metadata-max=N]   a new, empty machine
 //	join ref=R group=G [client=C] [member=M] [instance=I] [v=9] [session=10s] [rebalance=60s] [protocols=range:x,sticky:y]
-//	sync ref=R group=G member=M gen=N [instance=I] [assign=M1:x,M2:y]
+//	sync ref=R group=G member=M gen=N [instance=I] [assign=M1:x,M2:y] [v=4] [type=T] [protocol=P]
 //	heartbeat ref=R group=G member=M gen=N [instance=I]
 //	leave ref=R group=G [member=M | instance=I ...] [v=5]
 //	commit ref=R group=G [member=M] [gen=N] [v=9] offsets=topic-0:17,topic-1:18 [metadata=text] [retain=1h] [id=N]
@@ -83,7 +83,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		s.m.JoinGroup(s.now, a.str("ref", ""), a.str("client", "c"), "/10.0.0.1", a.join())
 	case "sync":
 		r := kmsg.NewPtrSyncGroupRequest()
-		r.Version, r.Group, r.MemberID = 5, a.str("group", ""), a.str("member", "")
+		r.Version, r.Group, r.MemberID = int16(a.int("v", 4)), a.str("group", ""), a.str("member", "")
 		r.Generation, r.InstanceID = int32(a.int("gen", -1)), a.opt("instance")
 		r.Protocol, r.ProtocolType = a.opt("protocol"), a.opt("type")
 		for _, pair := range a.list("assign") {

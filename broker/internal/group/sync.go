@@ -19,6 +19,9 @@ func (m *Machine) SyncGroup(now Now, to Caller, req *kmsg.SyncGroupRequest) {
 	}
 	g := m.groups[req.Group]
 	switch {
+	case req.Version >= 5 && (req.ProtocolType == nil || req.Protocol == nil): // null is of the versions before
+		refuse(kafka.InconsistentGroupProtocol)
+		return
 	case req.Group == "":
 		refuse(kafka.InvalidGroupId)
 		return
