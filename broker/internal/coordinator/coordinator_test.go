@@ -320,9 +320,27 @@ func TestDescribeOfManyGroupsKeepsTheirOrder(t *testing.T) {
 		for _, g := range r.Groups {
 			got = append(got, fmt.Sprintf("%s %s %v", g.Group, g.State, kafka.ErrorCode(g.ErrorCode)))
 		}
-		want := "x Dead GROUP_ID_NOT_FOUND|g1 CompletingRebalance NONE|  INVALID_GROUP_ID|y Dead GROUP_ID_NOT_FOUND|g1  INVALID_REQUEST"
+		want := "x Dead GROUP_ID_NOT_FOUND|g1 CompletingRebalance NONE| Dead GROUP_ID_NOT_FOUND|y Dead GROUP_ID_NOT_FOUND|g1  INVALID_REQUEST"
 		if s := strings.Join(got, "|"); s != want {
 			t.Errorf("got  %s\nwant %s", s, want)
+		}
+		closeGroups(t, b)
+	})
+}
+
+// Old consumers commit for the group "", which nobody can join.
+func TestTheGroupWithoutANameIsDescribed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, nil).ready()
+		b.createTopic("t", 1, nodeID, 0, 1)
+		if code := b.commit("", "t", 1, 7); code != kafka.None {
+			t.Fatal(code)
+		}
+		req := kmsg.NewPtrDescribeGroupsRequest()
+		req.Version, req.Groups = 6, []string{""}
+		r := wait(func(reply func(*kmsg.DescribeGroupsResponse)) { b.DescribeGroups(req, rich, reply) })
+		if g := r.Groups[0]; g.ErrorCode != 0 || g.State != "Empty" {
+			t.Errorf("%s, %v", g.State, kafka.ErrorCode(g.ErrorCode))
 		}
 		closeGroups(t, b)
 	})

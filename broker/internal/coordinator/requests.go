@@ -137,7 +137,8 @@ func (g *Groups) OffsetFetch(groups []kmsg.OffsetFetchRequestGroup, requireStabl
 }
 
 // DescribeGroups describes groups, in the order asked. A group that does not exist is Dead, from version 6 on with
-// GROUP_ID_NOT_FOUND. One that is named again is INVALID_REQUEST, as in OffsetFetch.
+// GROUP_ID_NOT_FOUND. One that is named again is INVALID_REQUEST, as in OffsetFetch. The group "" may have offsets, so it
+// is one like others.
 func (g *Groups) DescribeGroups(req *kmsg.DescribeGroupsRequest, afford Afford, reply func(*kmsg.DescribeGroupsResponse)) {
 	r := kmsg.NewPtrDescribeGroupsResponse()
 	r.Version = req.Version
@@ -150,10 +151,6 @@ func (g *Groups) DescribeGroups(req *kmsg.DescribeGroupsRequest, afford Afford, 
 			r.Groups[i] = kmsg.NewDescribeGroupsResponseGroup()
 			r.Groups[i].Group, r.Groups[i].ErrorCode = id, int16(code)
 			all()
-		}
-		if id == "" {
-			refuse(kafka.InvalidGroupId)
-			continue
 		}
 		if told[id] {
 			refuse(kafka.InvalidRequest)
