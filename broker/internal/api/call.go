@@ -80,10 +80,12 @@ type Call struct {
 
 // Slot is what the connection keeps of a call in its ring.
 type Slot struct {
-	Next  *Call
-	Done  bool
-	Share int64 // of queued.max.request.bytes
-	Began int64 // clock.Nanos when its bytes came
+	Next   *Call
+	Done   bool
+	Alone  bool  // nothing is taken behind it until it is done
+	Share  int64 // of queued.max.request.bytes
+	Unsent int64 // bytes of its answer, when they are counted
+	Began  int64 // clock.Nanos when its bytes came
 }
 
 // Context ends when the connection closes or the broker stops.
@@ -115,6 +117,14 @@ func (c *Call) afford(n int) bool {
 	}
 	c.Abort(fmt.Sprintf("no memory for a request of %d topics and partitions (queued.max.request.bytes)", n))
 	return false
+}
+
+// taken gives the memory of a request back that nobody refers to any more, although its answer may be minutes away: a group
+// waits for its last member. To be called once, before the call is completed.
+func (c *Call) taken() {
+	if n := c.Slot.Share; n > 0 {
+		c.Conn.Share(c, -n)
+	}
 }
 
 // NoAnswer completes the call without sending anything (acks=0).

@@ -34,6 +34,18 @@ func (h *Handlers) row(key int16) *row {
 // Large says whether a key's requests may be larger than tidemark.max.control.request.bytes.
 func Large(key int16) bool { return key == 0 || key == 1 }
 
+// Alone says whether a connection takes nothing behind a key's request until that is done, as Kafka does with every request.
+// They are those whose answer may be many times as large as they are and is made by somebody else than the connection's
+// goroutine: that one could take a hundred of them before the first answer shows how much they ask for.
+func Alone(key int16) bool {
+	switch kmsg.Key(key) {
+	case kmsg.Metadata, kmsg.OffsetFetch, kmsg.DescribeGroups, kmsg.ListGroups, kmsg.CreateTopics, kmsg.DeleteTopics,
+		kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.DeleteGroups, kmsg.OffsetDelete, kmsg.DescribeLogDirs:
+		return true
+	}
+	return false
+}
+
 // Serve parses a request's header and handles it. The server has set Frame, Client and Conn; frame is the request
 // without its size. The call is completed exactly once, at once or later; whatever is wrong with a request, the worst
 // that happens is that its connection is closed.

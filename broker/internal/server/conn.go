@@ -31,6 +31,11 @@ const (
 	frontBytes = 12
 	// maxInFlight bounds the requests of one connection that are not answered yet.
 	maxInFlight = 128
+	// maxUnsent bounds the memory of a connection's answers that are finished and not sent, but for one answer that is larger:
+	// while they are more it takes no further request. Pieces of files cost none.
+	maxUnsent = 1 << 20
+	// countedAnswer is from which size on an answer counts: of smaller ones maxInFlight are less than maxUnsent.
+	countedAnswer = 4 << 10
 	// lingerNanos bounds how long an answer waits for those of later requests that came with the same read.
 	lingerNanos = int64(100 * time.Microsecond)
 	// quietNanos is how long a connection has brought nothing when its stream's end is looked for.
@@ -64,12 +69,14 @@ type conn struct {
 		sync.Mutex
 		head, tail *api.Call
 		n          int
+		alone      int       // unfinished calls that nothing is to be taken behind: 0 or 1
 		serving    *api.Call // from here on it is the connection's goroutine that sends, by its next flush
 		writing    bool      // somebody is in pump, or the writer goroutine lives
 		draining   bool      // nothing is read any more; room is told when all is sent
 		closed     bool
 	}
-	room   chan struct{} // a call has left the ring, or the connection has closed
+	unsent atomic.Int64  // bytes in memory of finished answers
+	room   chan struct{} // a call has left the ring, its answer has been sent or finished, or the connection has closed
 	pumpFn func(fd uintptr) bool
 	send   sender // of whoever set writing
 
@@ -299,7 +306,7 @@ func (c *conn) serveRead(fd int, b *buf.Buf, in []byte) bool {
 		c.s.o.Handlers.Settle(&c.client)
 		return false
 	}
-	return c.keep(in)
+	return c.keep(fd, in)
 }
 
 // serveFrames serves whole frames and gives what is left. Requests that came together share one write to their partition's
@@ -356,13 +363,13 @@ func (c *conn) breakOff(fd int) {
 }
 
 // keep begins a frame with the bytes that are there of it.
-func (c *conn) keep(in []byte) bool {
+func (c *conn) keep(fd int, in []byte) bool {
 	n := copy(c.front[:], in)
 	c.have = n
 	if n < frontBytes {
 		return true
 	}
-	if !c.begin() {
+	if !c.begin(fd) {
 		return false
 	}
 	c.have += copy(c.frame.B[c.have:], in[n:])
@@ -376,15 +383,21 @@ func (c *conn) readFront(fd int) (more, ok bool) {
 	if !ok || c.have < frontBytes {
 		return more, ok
 	}
-	return true, c.begin()
+	return true, c.begin(fd)
 }
 
-// begin makes the buffer of the frame that front begins.
-func (c *conn) begin() bool {
+// begin makes the buffer of the frame that front begins, when its request may be taken: a frame that waited behind unsent
+// answers with all its memory would let clients that do not read hold what others need.
+func (c *conn) begin(fd int) bool {
 	c.size = int(int32(binary.BigEndian.Uint32(c.front[:])))
 	if !c.sizeOK(c.size) || !c.keyOK(c.front[4:], c.size) {
 		return false
 	}
+	if !c.lockForNext(fd) {
+		c.out.Unlock()
+		return false
+	}
+	c.out.Unlock()
 	first := firstShare
 	if c.s.budget.low() {
 		first = tightShare // what clients only announce must not take from those who send
@@ -483,6 +496,7 @@ func (c *conn) serve(fd int, b *buf.Buf, frame []byte, share int64, more bool) b
 	call := c.s.calls.Get().(*api.Call)
 	call.Client, call.Conn, call.Frame, call.Slot.Share = &c.client, c, b, share
 	call.Slot.Began, call.More = c.began, more
+	call.Slot.Alone = api.Alone(int16(binary.BigEndian.Uint16(frame)))
 	if !c.push(fd, call) {
 		return false
 	}

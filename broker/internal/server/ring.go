@@ -5,12 +5,18 @@ import (
 	"github.com/tidemark/tidemark/core/clock"
 )
 
-// push puts a call at the end of the ring, waiting while the connection has too many open.
-func (c *conn) push(fd int, call *api.Call) bool {
+// lockForNext takes the ring's lock when the connection may take another request, and waits while it has too many open, too
+// much unsent, or one behind which nothing is taken. False when it has closed; the lock is held all the same.
+//
+// Nobody waits for ever: what is finished is sent, or its connection cut, by others, and what is not is over when its time is.
+func (c *conn) lockForNext(fd int) bool {
 	for waited := false; ; waited = true {
 		c.out.Lock()
-		if c.out.closed || c.out.n < maxInFlight {
-			break
+		if c.out.closed {
+			return false
+		}
+		if c.out.n < maxInFlight && c.out.alone == 0 && c.unsent.Load() <= maxUnsent {
+			return true
 		}
 		c.out.Unlock()
 		if !waited {
@@ -19,10 +25,17 @@ func (c *conn) push(fd int, call *api.Call) bool {
 		}
 		<-c.room
 	}
-	if c.out.closed {
+}
+
+// push puts a call at the end of the ring.
+func (c *conn) push(fd int, call *api.Call) bool {
+	if !c.lockForNext(fd) {
 		c.out.Unlock()
 		c.release(call)
 		return false
+	}
+	if call.Slot.Alone {
+		c.out.alone++
 	}
 	if c.out.tail == nil {
 		c.out.head = call
@@ -41,8 +54,17 @@ func (c *conn) push(fd int, call *api.Call) bool {
 // Completed marks a call's slot. What stands ready at the head of the ring is sent by whoever finds no writer, here and
 // now as far as the socket takes it. The calls that the connection's own goroutine is serving are sent by that one's flush.
 func (c *conn) Completed(call *api.Call) {
+	n := inMemory(&call.Answer)
 	c.out.Lock()
 	call.Slot.Done = true
+	if n >= countedAnswer {
+		call.Slot.Unsent = n
+		c.unsent.Add(n)
+	}
+	if call.Slot.Alone {
+		c.out.alone--
+		defer c.signal()
+	}
 	if c.out.closed {
 		c.out.Unlock()
 		c.signal()
@@ -58,6 +80,17 @@ func (c *conn) Completed(call *api.Call) {
 	c.out.writing = true
 	c.out.Unlock()
 	c.write()
+}
+
+// inMemory is what an answer takes until it is sent. Pieces with an owner are counted where they come from.
+func inMemory(a *api.Answer) int64 {
+	n := cap(a.Head)
+	if a.Owner == nil {
+		for i := range a.Pieces {
+			n += len(a.Pieces[i].B)
+		}
+	}
+	return int64(n)
 }
 
 // Abort completes a call without an answer and closes the connection.
@@ -219,8 +252,14 @@ func (c *conn) release(call *api.Call) {
 	}
 	c.s.budget.give(call.Slot.Share)
 	c.s.met.served(call.Key)
+	unsent := call.Slot.Unsent
 	call.Reset()
 	c.s.calls.Put(call)
+	if unsent > 0 {
+		if left := c.unsent.Add(-unsent); left <= maxUnsent && left+unsent > maxUnsent {
+			c.signal()
+		}
+	}
 }
 
 // drain waits, after the connection has closed, until every call is done, and releases them.
