@@ -98,6 +98,15 @@ func LogsOf(set *replica.Set) func(kafka.Partition) (Log, kafka.ErrorCode) {
 type Client struct {
 	ID   string // client id of the request header
 	Host string // the peer's address as Kafka shows it, "/127.0.0.1"
+	// Taken is called once the group has taken from the request what it keeps, before the answer, which may be minutes away:
+	// the request's memory is free. A request that is refused before is answered without. May be nil.
+	Taken func()
+}
+
+func (c *Client) taken() {
+	if c.Taken != nil {
+		c.Taken()
+	}
 }
 
 // Groups is the group coordinator of one broker. Every request method takes the decoded request, which must stay as it is

@@ -204,7 +204,7 @@ func (b *fakeBroker) sync(groupID, memberID string, generation int32) *kmsg.Sync
 	req := kmsg.NewPtrSyncGroupRequest()
 	req.Version, req.Group, req.MemberID, req.Generation = 3, groupID, memberID, generation
 	req.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: memberID, MemberAssignment: []byte("all")}}
-	return wait(func(reply func(*kmsg.SyncGroupResponse)) { b.SyncGroup(req, reply) })
+	return wait(func(reply func(*kmsg.SyncGroupResponse)) { b.SyncGroup(Client{}, req, reply) })
 }
 
 func (b *fakeBroker) heartbeat(groupID, memberID string, generation int32) kafka.ErrorCode {

@@ -34,7 +34,7 @@ func (g *Groups) ask(groupID string, run func(*group.Machine, group.Now), refuse
 // JoinGroup serves API key 11.
 func (g *Groups) JoinGroup(c Client, req *kmsg.JoinGroupRequest, reply func(*kmsg.JoinGroupResponse)) {
 	to := func(r kmsg.Response) { reply(r.(*kmsg.JoinGroupResponse)) }
-	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.JoinGroup(now, to, c.ID, c.Host, req) },
+	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.JoinGroup(now, to, c.ID, c.Host, req); c.taken() },
 		func(code kafka.ErrorCode) {
 			r := kmsg.NewPtrJoinGroupResponse()
 			r.Version, r.ErrorCode, r.MemberID = req.Version, int16(code), req.MemberID
@@ -43,9 +43,9 @@ func (g *Groups) JoinGroup(c Client, req *kmsg.JoinGroupRequest, reply func(*kms
 }
 
 // SyncGroup serves API key 14.
-func (g *Groups) SyncGroup(req *kmsg.SyncGroupRequest, reply func(*kmsg.SyncGroupResponse)) {
+func (g *Groups) SyncGroup(c Client, req *kmsg.SyncGroupRequest, reply func(*kmsg.SyncGroupResponse)) {
 	to := func(r kmsg.Response) { reply(r.(*kmsg.SyncGroupResponse)) }
-	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.SyncGroup(now, to, req) },
+	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.SyncGroup(now, to, req); c.taken() },
 		func(code kafka.ErrorCode) {
 			r := kmsg.NewPtrSyncGroupResponse()
 			r.Version, r.ErrorCode = req.Version, int16(code)

@@ -56,6 +56,8 @@ func (m *Machine) JoinGroup(now Now, to Caller, clientID, host string, req *kmsg
 		m.forgetPending(g, req.MemberID)
 		refuse(kafka.GroupMaxSizeReached, "")
 		m.completeIfJoined(now, g)
+	case !g.hasMemory(req): // who is a member stays one, for as long as its session lasts
+		refuse(kafka.GroupMaxSizeReached, "")
 	case !g.supportsProtocols(req.ProtocolType, req.Protocols):
 		refuse(kafka.InconsistentGroupProtocol, req.MemberID)
 	case req.MemberID == "" && req.InstanceID != nil:
@@ -78,10 +80,45 @@ func (m *Machine) JoinGroup(now Now, to Caller, clientID, host string, req *kmsg
 	}
 }
 
-// unwritable reports whether a member has a text that is too long for its group's record. Its id is to be its client's or
+// What clients may have a group keep of them: it is in no other account once their requests have been taken.
+const (
+	// maxMemberBytes bounds one member's protocols, each with its metadata: what its topics' names take, and with sticky
+	// assignors what it was assigned.
+	maxMemberBytes = 1 << 20
+	// maxGroupBytes bounds those of all members of a group: five thousand with 50 KB each fit.
+	maxGroupBytes = 320 << 20
+	protocolBytes = 48 // for each protocol, beside its texts
+)
+
+// memberBytes is what a member's protocols take.
+func memberBytes(protocols []kmsg.JoinGroupRequestProtocol) int {
+	n := 0
+	for i := range protocols {
+		n += protocolBytes + len(protocols[i].Name) + len(protocols[i].Metadata)
+	}
+	return n
+}
+
+// hasMemory reports whether a group may keep a member's protocols, in place of what it keeps of the same member.
+func (g *classic) hasMemory(req *kmsg.JoinGroupRequest) bool {
+	id := req.MemberID
+	if id == "" && req.InstanceID != nil {
+		id = g.static[*req.InstanceID]
+	}
+	n := memberBytes(req.Protocols)
+	for _, mb := range g.members {
+		if mb.id != id {
+			n += memberBytes(mb.protocols)
+		}
+	}
+	return n <= maxGroupBytes
+}
+
+// unwritable reports whether a member has a text that is too long for its group's record, or more than is kept of one. Its id is to be its client's or
 // instance's name and a UUID.
 func unwritable(clientID string, req *kmsg.JoinGroupRequest) bool {
-	if len(clientID) > maxNameBytes || len(req.ProtocolType) > maxTextBytes || req.InstanceID != nil && len(*req.InstanceID) > maxNameBytes {
+	if memberBytes(req.Protocols) > maxMemberBytes || len(clientID) > maxNameBytes || len(req.ProtocolType) > maxTextBytes ||
+		req.InstanceID != nil && len(*req.InstanceID) > maxNameBytes {
 		return true
 	}
 	return slices.ContainsFunc(req.Protocols, func(p kmsg.JoinGroupRequestProtocol) bool { return len(p.Name) > maxTextBytes })

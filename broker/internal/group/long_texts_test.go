@@ -33,6 +33,12 @@ func TestTextsTooLongForARecordAreRefused(t *testing.T) {
 		{"instance", "c", join(func(r *kmsg.JoinGroupRequest) { r.InstanceID = &long }), kafka.InvalidRequest},
 		{"protocol type", "c", join(func(r *kmsg.JoinGroupRequest) { r.ProtocolType = long }), kafka.InvalidRequest},
 		{"protocol", "c", join(func(r *kmsg.JoinGroupRequest) { r.Protocols[0].Name = long }), kafka.InvalidRequest},
+		{"metadata", "c", join(func(r *kmsg.JoinGroupRequest) { r.Protocols[0].Metadata = make([]byte, 1<<20) }), kafka.InvalidRequest},
+		{"metadata of all protocols", "c", join(func(r *kmsg.JoinGroupRequest) {
+			for range 1 << 15 {
+				r.Protocols = append(r.Protocols, kmsg.JoinGroupRequestProtocol{Name: "x"})
+			}
+		}), kafka.InvalidRequest},
 		{"nothing", "c", join(func(*kmsg.JoinGroupRequest) {}), kafka.MemberIdRequired},
 	} {
 		m := New(c, func() string { return "id" })
