@@ -71,6 +71,25 @@ func ValidateTopic(over map[string]string) error {
 	return nil
 }
 
+// CheckTopicChange checks what a client gives a setting of a topic beyond what ValidateTopic asks: what an older broker has
+// stored is not to make a topic's other settings void. The error is a *TopicError.
+func CheckTopicChange(name, text string) error {
+	if name != "leader.replication.throttled.replicas" && name != "follower.replication.throttled.replicas" || strings.TrimSpace(text) == "*" {
+		return nil
+	}
+	for _, replica := range splitList(text) {
+		partition, broker, ok := strings.Cut(replica, ":")
+		if replica != "" && (!ok || !digits(partition) || !digits(broker)) {
+			return &TopicError{name, fmt.Sprintf("%.40q is no replica: give * or a list of partition:broker, such as 0:1,1:1", replica)}
+		}
+	}
+	return nil
+}
+
+func digits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
 // removedTopicSettings are names that Kafka knew before 4.0, and what to do without them.
 var removedTopicSettings = map[string]string{
 	"message.format.version":              "records are always stored in the newest format; leave it out",

@@ -97,6 +97,9 @@ func decideAlter(d *decision, a *ConfigAlteration) ConfigResult {
 			group = append(group, &metadata.ConfigRecord{Kind: a.Kind, Name: a.Name, Key: key, Value: after[key]})
 		}
 	}
+	if valueBytes(after) > valueBytes(before) && d.tooLarge(group) {
+		return ConfigResult{Err: kafka.PolicyViolation, Text: imageFull}
+	}
 	if len(group) > 0 {
 		d.add(group...)
 	}
@@ -105,6 +108,24 @@ func decideAlter(d *decision, a *ConfigAlteration) ConfigResult {
 
 // maxValueBytes bounds one setting: it is kept in memory and in each snapshot.
 const maxValueBytes = 256 << 10
+
+// checkValue checks what a client gives a setting, of which a resource's other settings say nothing.
+func checkValue(kind metadata.ResourceType, key, value string) error {
+	if n := len(value); n > maxValueBytes {
+		return fmt.Errorf("%.100s: %d bytes are too many: at most %d", key, n, maxValueBytes)
+	}
+	if kind == metadata.TopicResource {
+		return config.CheckTopicChange(key, value)
+	}
+	return nil
+}
+
+func valueBytes(settings map[string]string) (n int) {
+	for _, value := range settings {
+		n += len(value)
+	}
+	return n
+}
 
 // apply carries the changes out on a resource's settings, which stay as they are.
 func (a *ConfigAlteration) apply(before map[string]string) (map[string]string, ConfigResult) {
@@ -134,8 +155,8 @@ func (a *ConfigAlteration) apply(before map[string]string) (map[string]string, C
 		default:
 			return nil, ConfigResult{Err: kafka.InvalidRequest, Text: fmt.Sprintf("%s: unknown operation %d", change.Key, change.Op)}
 		}
-		if n := len(after[change.Key]); n > maxValueBytes {
-			return nil, ConfigResult{Err: kafka.InvalidConfig, Text: fmt.Sprintf("%s: %d bytes are too many: at most %d", change.Key, n, maxValueBytes)}
+		if err := checkValue(a.Kind, change.Key, after[change.Key]); err != nil {
+			return nil, ConfigResult{Err: kafka.InvalidConfig, Text: err.Error()}
 		}
 	}
 	return after, ConfigResult{}

@@ -71,22 +71,26 @@ func decideMoreOf(d *decision, m *MorePartitions) TopicResult {
 	case m.Count < have:
 		return refused(m.Name, kafka.InvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.", m.Name, have, m.Count)
 	}
-	more, factor := int(m.Count-have), len(t.Partitions[0].Replicas)
+	added, factor := int(m.Count-have), len(t.Partitions[0].Replicas)
 	assignments := m.Assignments
 	if assignments == nil {
 		var text string
-		if assignments, text = d.spread(more, factor); text != "" {
+		if assignments, text = d.spread(added, factor); text != "" {
 			return refused(m.Name, kafka.InvalidReplicationFactor, "%s", text)
 		}
 	} else {
-		if len(assignments) != more {
+		if len(assignments) != added {
 			return refused(m.Name, kafka.InvalidReplicaAssignment, "Attempted to add %d additional partition(s), but only %d assignment(s) were specified.",
-				more, len(assignments))
+				added, len(assignments))
 		}
 		if text := d.checkAssignments(assignments, factor); text != "" {
 			return refused(m.Name, kafka.InvalidReplicaAssignment, "%s", text)
 		}
 	}
-	d.add(&metadata.PartitionsRecord{TopicID: t.ID, First: kafka.Partition(have), Partitions: d.partitions(assignments)})
+	more := []metadata.Record{&metadata.PartitionsRecord{TopicID: t.ID, First: kafka.Partition(have), Partitions: d.partitions(assignments)}}
+	if d.tooLarge(more) {
+		return refused(m.Name, kafka.PolicyViolation, "%s", imageFull)
+	}
+	d.add(more...)
 	return TopicResult{Name: m.Name, ID: t.ID, Topic: d.image.Topic(m.Name)}
 }

@@ -78,7 +78,9 @@ type Controller struct {
 	load        *metadata.Load // that makes the images until then; nil: they are immutable
 	applied     uint64
 	appliedTerm uint64
+	imageBytes  int64 // of the newest snapshot; while one is written, what it may have at most
 	sinceBytes  int64 // of entries since the last snapshot
+	wantSize    bool  // something was refused for what the image may take: a snapshot tells what it does take
 	snapping    bool
 	full        bool // the disk had no room for the last entry; node is nil then
 	saving      bool // the reserve is given up: only what frees room is taken
@@ -185,6 +187,7 @@ func (c *Controller) openRaft(log Log, s snapshot) error {
 	c.applied, c.appliedTerm = s.index, s.term
 	c.image.Store(s.image)
 	c.load = s.load
+	c.imageBytes = int64(s.bytes)
 	return c.newNode()
 }
 
@@ -477,12 +480,17 @@ func codeOf(err error) kafka.ErrorCode {
 // maybeSnapshot begins a snapshot when enough was written since the last. It is written beside the loop: the image never
 // changes.
 func (c *Controller) maybeSnapshot() {
-	if c.snapping || c.failed != nil || c.sinceBytes < c.o.Config.MetadataLogMaxRecordBytesBetweenSnapshots {
+	enough := c.sinceBytes >= c.o.Config.MetadataLogMaxRecordBytesBetweenSnapshots || c.wantSize && c.sinceBytes > 0
+	if c.snapping || c.failed != nil || !enough {
 		return
 	}
+	c.imageBytes += c.sinceBytes
 	c.snapping, c.sinceBytes = true, 0
 	s := c.takeSnapshot()
-	go func() { c.snapped <- snapped{s, s.write(c.o.FS, c.dir)} }()
+	go func() {
+		err := s.write(c.o.FS, c.dir)
+		c.snapped <- snapped{s, err}
+	}()
 }
 
 func (c *Controller) takeSnapshot() snapshot {
@@ -494,6 +502,7 @@ func (c *Controller) takeSnapshot() snapshot {
 // nothing else: the log still holds everything.
 func (c *Controller) finishSnapshot(s snapped) {
 	c.snapping = false
+	c.imageBytes = int64(s.snapshot.bytes)
 	err := s.err
 	if err == nil {
 		err = errors.Join(c.wal.forget(s.snapshot.index, c.o.NowMS()), removeOldSnapshots(c.o.FS, c.dir))
@@ -528,7 +537,8 @@ func (c *Controller) Shutdown(ctx context.Context) error {
 	}
 	if c.started && c.sinceBytes > restSnapshotBytes {
 		s := c.takeSnapshot()
-		c.finishSnapshot(snapped{s, s.write(c.o.FS, c.dir)})
+		err := s.write(c.o.FS, c.dir)
+		c.finishSnapshot(snapped{s, err})
 	}
 	return c.wal.log.Close()
 }

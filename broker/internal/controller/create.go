@@ -78,6 +78,11 @@ func decideCreateOne(d *decision, t *NewTopic) TopicResult {
 	if other := d.image.Colliding(t.Name); other != "" {
 		return refused(t.Name, kafka.InvalidTopicException, "Topic '%s' collides with existing topic: %s", t.Name, other)
 	}
+	for key, value := range t.Configs {
+		if err := checkValue(metadata.TopicResource, key, value); err != nil {
+			return refused(t.Name, kafka.InvalidConfig, "%s", err)
+		}
+	}
 	if _, err := d.config.Topic(t.Configs); err != nil {
 		return refused(t.Name, kafka.InvalidConfig, "%s", err)
 	}
@@ -95,6 +100,9 @@ func decideCreateOne(d *decision, t *NewTopic) TopicResult {
 	slices.Sort(keys)
 	for _, k := range keys {
 		group = append(group, &metadata.ConfigRecord{Kind: metadata.TopicResource, Name: t.Name, Key: k, Value: t.Configs[k]})
+	}
+	if d.tooLarge(group) {
+		return refused(t.Name, kafka.PolicyViolation, "%s", imageFull)
 	}
 	d.add(group...)
 	return TopicResult{Name: t.Name, ID: id, Topic: d.image.Topic(t.Name)}

@@ -17,6 +17,9 @@ type decision struct {
 	config     *config.Broker
 	newTopicID func() kafka.TopicID
 
+	bytes int64 // what image may take in a snapshot
+	full  bool  // something was refused for what it would add to them
+
 	groups   [][]metadata.Record // those of one group are committed together or not at all
 	announce bool                // subscribers are to be told the whole image
 	err      error               // a bug: records that do not fit the image that they were decided on
@@ -34,6 +37,29 @@ func (d *decision) add(group ...metadata.Record) {
 	}
 	d.image, d.groups = next, append(d.groups, group)
 }
+
+// tooLarge reports whether an image with some more records might be larger than a start would read; if not, they are counted.
+func (d *decision) tooLarge(group []metadata.Record) bool {
+	n, one := int64(0), []byte(nil)
+	for _, r := range group {
+		one = metadata.AppendRecord(one[:0], r)
+		n += int64(len(one)) + recordHeadBytes
+	}
+	if d.bytes+n > maxImageBytes {
+		d.full = true
+		return true
+	}
+	d.bytes += n
+	return false
+}
+
+const (
+	recordHeadBytes = 4 // a record's length, for most
+	// maxImageBytes is what the metadata may take before nothing is added to it: half of what a start reads, since no decision
+	// knows its size to the byte.
+	maxImageBytes = maxSnapshotBytes / 2
+	imageFull     = "The cluster's metadata would be larger than a broker can read at its start: delete topics or settings, wait for some seconds, and try again."
+)
 
 // follow adds records to the last group whose effect no decision of this round reads, so that it need not be worked out
 // twice: a new leader epoch for 100,000 partitions takes its time.
@@ -64,7 +90,7 @@ func (d *decision) entries() [][]byte {
 
 // scratch is the same state for a request that only validates: what is added to it is thrown away.
 func (d *decision) scratch() *decision {
-	return &decision{image: d.image, config: d.config, newTopicID: d.newTopicID}
+	return &decision{image: d.image, config: d.config, newTopicID: d.newTopicID, bytes: d.bytes}
 }
 
 // newTopicID draws a topic's id: a random UUID whose text does not begin with a dash (Kafka's Uuid.randomUuid).

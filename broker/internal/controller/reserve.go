@@ -95,7 +95,7 @@ func (c *Controller) attempt(round []*request) error {
 	if err := c.leadAgain(); err != nil {
 		return err
 	}
-	d := &decision{image: c.Image(), config: c.o.Config.Now(), newTopicID: newTopicID}
+	d := &decision{image: c.Image(), config: c.o.Config.Now(), newTopicID: newTopicID, bytes: c.imageBytes + c.sinceBytes}
 	for _, r := range round {
 		r.err = nil
 		if c.saving && !r.frees {
@@ -104,6 +104,7 @@ func (c *Controller) attempt(round []*request) error {
 		}
 		r.decide(d)
 	}
+	c.wantSize = d.full
 	return c.commit(d)
 }
 

@@ -28,6 +28,7 @@ type snapshot struct {
 	index, term uint64
 	image       *metadata.Image
 	load        *metadata.Load // that has made the image, when it was read
+	bytes       int            // of its file, once it was read or written
 }
 
 const (
@@ -103,8 +104,10 @@ func (s snapshot) name() string {
 }
 
 // write puts the snapshot into a folder, durably.
-func (s snapshot) write(fsys vfs.FS, dir string) error {
-	return vfs.ReplaceFile(fsys, dir+"/"+s.name(), s.encode(), true)
+func (s *snapshot) write(fsys vfs.FS, dir string) error {
+	b := s.encode()
+	s.bytes = len(b)
+	return vfs.ReplaceFile(fsys, dir+"/"+s.name(), b, true)
 }
 
 // parseSnapshotName gives the index and the term of a snapshot's file.
@@ -151,6 +154,7 @@ func loadSnapshot(fsys vfs.FS, dir string) (snapshot, error) {
 	if err != nil {
 		return s, fmt.Errorf("read %s: %w", name, err)
 	}
+	s.bytes = len(b)
 	return s, nil
 }
 
