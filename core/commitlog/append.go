@@ -104,7 +104,7 @@ func (l *Log) write(bs []AppendBatch) error {
 	defer lease.Release()
 	zeros := l.zerosFor(s, total)
 	if zeros > 0 {
-		l.vec = append(l.vec, l.env.Room[:zeros])
+		l.vec = append(l.vec, l.env.Room.zeros[:zeros])
 	}
 	l.reserve(lease.f, s, s.size+total+zeros)
 	n, err := lease.f.WriteVec(s.size, l.vec)
@@ -123,7 +123,7 @@ func (l *Log) write(bs []AppendBatch) error {
 		l.broken = fmt.Errorf("%s ends in part of a batch that could not be cut off: %w", lease.f.Name(), errors.Join(err, cut))
 		return l.broken
 	}
-	l.room = nil
+	l.forgetRoom()
 	return err
 }
 

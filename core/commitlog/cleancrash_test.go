@@ -156,7 +156,7 @@ func TestMetamorphicCompaction(t *testing.T) {
 		w := newWorld(t, cfg)
 		w.l.Abandon()
 		w.env = (&Env{FS: w.mem, NowMS: func() int64 { return w.now }, Files: NewFileCache(rapid.SampledFrom([]int{1, 100}).Draw(rt, "openFiles"))}).withDefaults()
-		w.env.Room = make([]byte, rapid.SampledFrom([]int{0, 128}).Draw(rt, "room"))
+		w.env.Room = roomOf(rapid.SampledFrom([]int{0, 128}).Draw(rt, "room"))
 		if rapid.Bool().Draw(rt, "tail") {
 			w.env.Tail = NewTailBudget(1 << 20)
 		}

@@ -17,7 +17,7 @@ import (
 func TestReadersBesideEverything(t *testing.T) {
 	dir := t.TempDir() + "/topic-0"
 	var works sync.WaitGroup
-	env := (&Env{FS: vfs.OS{}, Files: NewFileCache(3), Tail: NewTailBudget(6000), Room: make([]byte, 512), Later: func(_ *Log, work func() error) {
+	env := (&Env{FS: vfs.OS{}, Files: NewFileCache(3), Tail: NewTailBudget(6000), Room: roomOf(512), Later: func(_ *Log, work func() error) {
 		works.Go(func() {
 			if err := work(); err != nil && !errors.Is(err, ErrClosed) {
 				t.Error(err)

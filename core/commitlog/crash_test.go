@@ -32,7 +32,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 			r := &crashRun{rnd: rand.New(rand.NewPCG(seed, uint64(power))), power: power}
 			r.world = newWorld(t, Config{SegmentBytes: 700 + 800*int64(seed%2), IndexIntervalBytes: 120})
 			r.l.Abandon()
-			r.env.Room = make([]byte, 128*(seed%2))
+			r.env.Room = roomOf(int(128 * (seed % 2)))
 			r.env.FS = &vfstest.Faulty{FS: r.mem, Hook: func(op vfstest.Op) error {
 				if op.Mutates() && !r.busy {
 					r.crash()

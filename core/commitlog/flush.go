@@ -215,15 +215,15 @@ func (l *Log) Rest() error {
 	}
 	l.work.Lock()
 	defer l.work.Unlock()
-	if err := l.spillAll(); err != nil {
-		return err
-	}
 	if l.writing.TryLock() { // else it is idle no more
-		err := l.giveBack()
+		err := l.giveBack() // first: a full disk may have no room for the rest
 		l.writing.Unlock()
 		if err != nil {
 			return err
 		}
+	}
+	if err := l.spillAll(); err != nil {
+		return err
 	}
 	l.release(false)
 	return nil
@@ -273,6 +273,7 @@ func (l *Log) Close() error {
 	}
 	if err := l.giveBack(); err != nil {
 		l.env.Logger.Warn("room behind the last batch could not be given back; the next start cuts it off", "folder", l.Dir(), "error", err)
+		l.forgetRoom()
 	}
 	if l.leave() {
 		err := l.stampLast()
@@ -329,6 +330,7 @@ func (s *segment) closeTimes() {
 func (l *Log) Abandon() {
 	l.work.Lock()
 	defer l.work.Unlock()
+	l.forgetRoom()
 	l.state.Store(stateClosed)
 	l.release(true)
 }

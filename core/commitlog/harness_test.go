@@ -103,6 +103,14 @@ func (w *world) open(start, point kafka.Offset) {
 	}
 }
 
+// roomOf is a Room smaller than NewRoom makes them, so that small logs have it; nil for 0.
+func roomOf(n int) *Room {
+	if n == 0 {
+		return nil
+	}
+	return &Room{zeros: make([]byte, n)}
+}
+
 // ring gives the log a tail ring of so many bytes, and a reader at its end who makes it keep appends.
 func (w *world) ring(bytes int64) {
 	w.env.Tail = NewTailBudget(bytes)

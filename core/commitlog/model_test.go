@@ -45,7 +45,7 @@ func TestMetamorphic(t *testing.T) {
 		m.w = newWorld(t, cfg)
 		m.w.l.Abandon()
 		m.w.env = (&Env{FS: m.w.mem, Postpone: &m.postpone, NowMS: func() int64 { return m.w.now }, Files: NewFileCache(rapid.SampledFrom([]int{1, 3, 100}).Draw(rt, "openFiles"))}).withDefaults()
-		m.w.env.Room = make([]byte, rapid.SampledFrom([]int{0, 128, 1024}).Draw(rt, "room"))
+		m.w.env.Room = roomOf(rapid.SampledFrom([]int{0, 128, 1024}).Draw(rt, "room"))
 		if n := rapid.SampledFrom([]int64{0, 2000, 1 << 20}).Draw(rt, "tailBytes"); n > 0 {
 			m.w.env.Tail = NewTailBudget(n)
 		}

@@ -26,12 +26,11 @@ type Env struct {
 	// Postpone, while it holds true, keeps everything from being synced: whoever stores true closes many logs, and then
 	// syncs the file system once (vfs.FS.SyncAll) or relies on the page cache. No point moves meanwhile but WrittenPoint. nil: never.
 	Postpone *atomic.Bool
-	// Room is zeros, as many as the file of a busy active segment has behind its last batch at most (room.go): a power of two
-	// up to MaxRoom. nil: none, and no blocks are reserved ahead.
-	Room []byte
+	// Room is kept behind the last batch of busy active segments (room.go). nil: none, and no blocks are reserved ahead.
+	Room *Room
 }
 
-// MaxRoom bounds the bytes of Env.Room. As many zeros at a segment's end are no damage.
+// MaxRoom bounds the bytes of a Room. As many zeros at a segment's end are no damage.
 const MaxRoom = 1 << 20
 
 // durable says whether what is written has to be synced now.

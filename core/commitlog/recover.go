@@ -224,10 +224,13 @@ func (l *Log) removeSegment(s *segment) error {
 func (l *Log) recoverSegments(segs []*segment, point kafka.Offset) ([]*segment, kafka.Offset, error) {
 	from := kafka.Offset(-1)
 	for i, s := range segs {
-		// At a point that is just where the next segment begins, the roll may have come after it: then a power loss can bring
-		// back the room that the roll has cut off.
-		whole := i+1 < len(segs) && segs[i+1].base < point
+		whole := i+1 < len(segs) && segs[i+1].base <= point
 		if whole {
+			if segs[i+1].base == point { // the roll may have come behind it
+				if err := l.cutRoom(s); err != nil {
+					return nil, 0, err
+				}
+			}
 			s.end = segs[i+1].base
 			if err := l.trust(s); err != nil {
 				return nil, 0, err

@@ -28,7 +28,7 @@ func (w *world) activeFile() string { return w.l.fileName(w.l.cur.base, kindLog.
 func roomy(t *testing.T) (*world, []record.Batch) {
 	t.Helper()
 	w := newWorld(t, Config{IndexIntervalBytes: 300})
-	w.env.Room = make([]byte, 512)
+	w.env.Room = roomOf(512)
 	var want []record.Batch
 	for len(want) < 60 {
 		want = append(want, w.append(batchSpec{valueLen: 10 + len(want)}))
@@ -43,7 +43,7 @@ func roomy(t *testing.T) (*world, []record.Batch) {
 // A small log has no room, a larger one at most a quarter of its size, and never more than Env.Room.
 func TestRoomGrowsWithTheLog(t *testing.T) {
 	w := newWorld(t, Config{})
-	w.env.Room = make([]byte, 512)
+	w.env.Room = roomOf(512)
 	for w.l.Size() < 6000 {
 		w.append(batchSpec{valueLen: 20})
 		switch ahead := w.fileBytes() - w.l.Size(); {
@@ -173,8 +173,100 @@ func TestDumpOfRoom(t *testing.T) {
 
 func TestNewRoom(t *testing.T) {
 	for n, want := range map[int32]int{0: 0, 511: 0, 512: 512, 1000: 512, 65536: 65536, 1 << 20: 1 << 20, 1 << 30: MaxRoom} {
-		if got := len(NewRoom(n)); got != want {
+		if got := int(NewRoom(n).unit()); got != want {
 			t.Errorf("NewRoom(%d) has %d bytes, want %d", n, got, want)
+		}
+	}
+}
+
+// What the logs of a folder have reserved is counted until it is given back, however a log ends.
+func TestReservedBlocksAreCounted(t *testing.T) {
+	for name, do := range map[string]func(*Log) error{
+		"roll":     (*Log).Roll,
+		"rest":     (*Log).Rest,
+		"close":    (*Log).Close,
+		"abandon":  func(l *Log) error { l.Abandon(); return nil },
+		"truncate": func(l *Log) error { return l.TruncateTo(l.EndOffset() - 3) },
+	} {
+		w, _ := roomy(t)
+		if n := w.env.Room.reserved.Load(); n <= 0 || n > w.l.Size()/reserveShare {
+			t.Fatalf("%d bytes are reserved for a log of %d", n, w.l.Size())
+		}
+		if err := do(w.l); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if n := w.env.Room.reserved.Load(); n != 0 {
+			t.Errorf("%s: %d bytes still count as reserved", name, n)
+		}
+	}
+	w, _ := roomy(t)
+	before := w.env.Room.reserved.Add(maxReserved)
+	for range 100 {
+		w.append(batchSpec{valueLen: 300})
+	}
+	if n := w.env.Room.reserved.Load(); n > before {
+		t.Errorf("%d bytes are reserved, the bound is %d", n, maxReserved)
+	}
+}
+
+// A preallocated segment has its blocks: it gets no zeros, and a rest leaves it alone.
+func TestPreallocatedSegmentsNeedNoRoom(t *testing.T) {
+	w := newWorld(t, Config{Preallocate: true})
+	w.env.Room = roomOf(512)
+	cuts := 0
+	w.env.FS = &vfstest.Faulty{FS: w.mem, Hook: func(op vfstest.Op) error {
+		if op.Kind == "truncate" {
+			cuts++
+		}
+		return nil
+	}}
+	for range 40 {
+		w.append(batchSpec{valueLen: 100})
+	}
+	if err := w.l.Rest(); err != nil {
+		t.Fatal(err)
+	}
+	if w.fileBytes() != w.l.Size() || cuts != 0 {
+		t.Errorf("the file has %d bytes, the log %d; it was cut %d times", w.fileBytes(), w.l.Size(), cuts)
+	}
+}
+
+// Damage below the recovery point, in a segment that ends there, takes nothing away from the segments behind it.
+func TestRotBelowTheRecoveryPointTakesNoSegmentAway(t *testing.T) {
+	for _, indexes := range []bool{true, false} {
+		w, want := roomy(t)
+		sealed := w.activeFile()
+		if err := w.l.Roll(); err != nil {
+			t.Fatal(err)
+		}
+		point := w.l.RecoveryPoint()
+		if point != w.l.EndOffset() {
+			t.Fatalf("the roll has moved the recovery point to %d, the log ends at %d", point, w.l.EndOffset())
+		}
+		last := w.append(batchSpec{valueLen: 50})
+		f, err := w.mem.OpenFile(sealed, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := f.Size()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte{0xff, 0xff}, size-int64(len(want[len(want)-1]))+16); err != nil { // its magic and CRC
+			t.Fatal(err)
+		}
+		if !indexes {
+			if err := w.mem.Remove(strings.TrimSuffix(sealed, ".log") + ".index"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.l.Abandon()
+		w.open(0, point)
+		if w.l.EndOffset() != last.LastOffset()+1 {
+			t.Fatalf("indexes %v: the log ends at %d, want %d", indexes, w.l.EndOffset(), last.LastOffset()+1)
+		}
+		if got := readAll(t, w.l, point, w.l.EndOffset(), 1000); len(got) != 1 || !bytes.Equal(got[0], last) {
+			t.Errorf("indexes %v: the record behind the damage is not read back", indexes)
 		}
 	}
 }

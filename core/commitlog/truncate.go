@@ -66,7 +66,7 @@ func (l *Log) truncateFully(off kafka.Offset) error {
 
 // hide takes the end back, so that no reader finds what is about to be cut, and lets go of it in memory.
 func (l *Log) hide(off kafka.Offset) {
-	l.room = nil // whatever is cut, the file ends there afterwards
+	l.forgetRoom() // whatever is cut, the file ends there afterwards
 	l.work.cuts++
 	l.dropMark(off)
 	l.cleanedTo.Store(min(l.cleanedTo.Load(), int64(off)))

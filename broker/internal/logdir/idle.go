@@ -92,6 +92,9 @@ func (r *dir) restOne(e *entry) {
 		return
 	}
 	if err := l.Rest(); err != nil && !errors.Is(err, commitlog.ErrClosed) && !r.isGone(l) {
+		r.mu.Lock()
+		e.rested = false // the next turn tries again
+		r.mu.Unlock()
 		r.failed(err)
 	}
 }
