@@ -19,6 +19,9 @@ const (
 	maxLeases = 16
 	// copyBelow is the size of a piece of a file from which on it is not copied.
 	copyBelow = 64 << 10
+	// maxCopied is how much of small pieces one answer copies, about; what more there is waits for the next fetch. 50 MiB over
+	// 5,000 partitions would else be 50 MiB of memory for each consumer.
+	maxCopied = 8 << 20
 )
 
 // fetchCall is a Fetch request being served:
@@ -222,6 +225,9 @@ func (f *fetchCall) collect() {
 	left := f.maxBytes()
 	for i := range f.parts {
 		p := &f.parts[i]
+		if f.shared >= maxCopied {
+			left = f.bytes
+		}
 		f.readPart(p, max(left-f.bytes, 0))
 		if p.result.Err != kafka.None || p.result.Diverging {
 			f.stop = true
