@@ -105,17 +105,15 @@ func (g *classic) hasMemory(req *kmsg.JoinGroupRequest) bool {
 	if id == "" && req.InstanceID != nil {
 		id = g.static[*req.InstanceID]
 	}
-	n := memberBytes(req.Protocols)
-	for _, mb := range g.members {
-		if mb.id != id {
-			n += memberBytes(mb.protocols)
-		}
+	n := g.supported.bytes + memberBytes(req.Protocols)
+	if mb := g.byID[id]; mb != nil {
+		n -= memberBytes(mb.protocols)
 	}
 	return n <= maxGroupBytes
 }
 
-// unwritable reports whether a member has a text that is too long for its group's record, or more than is kept of one. Its id is to be its client's or
-// instance's name and a UUID.
+// unwritable reports whether a member has a text that is too long for its group's record, or more than is kept of one. Its id is
+// to be its client's or instance's name and a UUID.
 func unwritable(clientID string, req *kmsg.JoinGroupRequest) bool {
 	if memberBytes(req.Protocols) > maxMemberBytes || len(clientID) > maxNameBytes || len(req.ProtocolType) > maxTextBytes ||
 		req.InstanceID != nil && len(*req.InstanceID) > maxNameBytes {

@@ -12,9 +12,11 @@ import (
 func TestMembersOfOneGroupShareABound(t *testing.T) {
 	full := func(members, metadata int) *classic {
 		one := []kmsg.JoinGroupRequestProtocol{{Name: "sticky", Metadata: make([]byte, metadata)}}
-		g := &classic{static: map[string]string{"i": "m-0"}}
+		g := &classic{static: map[string]string{"i": "m-0"}, byID: map[string]*member{}, supported: supported{members: map[string]int{}}}
 		for i := range members {
-			g.members = append(g.members, &member{id: fmt.Sprint("m-", i), protocols: one})
+			mb := &member{id: fmt.Sprint("m-", i), protocols: one}
+			g.byID[mb.id] = mb
+			g.supported.add(mb.protocols, 1)
 		}
 		return g
 	}

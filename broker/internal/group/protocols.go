@@ -8,11 +8,13 @@ import (
 // that grows with the members' lists, and not with the product of their lengths: one JoinGroup may name 200,000.
 type supported struct {
 	members map[string]int
+	bytes   int // memberBytes of all members
 	lookups int // names that were looked up, which a test bounds
 }
 
 // add counts a member's protocols, with by -1 it takes them back. No name may come twice in a list.
 func (s *supported) add(protocols []kmsg.JoinGroupRequestProtocol, by int) {
+	s.bytes += by * memberBytes(protocols)
 	for i := range protocols {
 		name := protocols[i].Name
 		if s.members[name] += by; s.members[name] == 0 {
