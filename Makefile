@@ -14,7 +14,7 @@ LONG := -timeout 20m
 # The race detector needs a C compiler; without one the tests run all the same and say so.
 CC_FOUND := $(shell command -v $${CC:-cc} 2>/dev/null)
 
-.PHONY: help build bench test race lint fmt interop versus fuzz soak crash scale lies method layouts stress-new clean
+.PHONY: help build bench test race lint fmt interop versus fuzz soak crash worst scale lies method layouts stress-new clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -65,6 +65,9 @@ method: ## METHOD 9's tests in their long forms: 1 s of 60 frozen, a freeze of 6
 
 crash: build ## ROUNDS of kill -9 under acks=all traffic: nothing acknowledged may be lost
 	TIDEMARK_CRASH_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 0 -run 'TestKill' -v ./broker/e2e
+
+worst: build ## the worst valid frame of each API from eight connections at once: memory stays bounded
+	TIDEMARK_WORST=1 $(GO) test -count=1 -timeout 0 -run TestTheWorstValidFrame ./broker/internal/servertest
 
 soak: build ## ten minutes of mixed load with restarts, memory and data checked
 	TIDEMARK_SOAK=10m $(GO) test -count=1 -timeout 0 -run 'TestSoak' -v ./broker/e2e
