@@ -219,7 +219,7 @@ type committer struct {
 
 func newCommitter(t *testing.T, addr, group, topic string) *committer {
 	t.Helper()
-	c, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.RetryTimeout(patience),
+	c, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.AlwaysRetryEOF(), kgo.RetryTimeout(patience),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }))
 	if err != nil {
 		t.Fatal(err)

@@ -283,7 +283,7 @@ func (l *ledger) newSender(t *testing.T, addr string, number uint32, r *rand.Ran
 		l.repeats[number] = true
 		l.mu.Unlock()
 	}
-	c, err := kgo.NewClient(append(acks, kgo.SeedBrokers(addr), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	c, err := kgo.NewClient(append(acks, kgo.SeedBrokers(addr), kgo.AlwaysRetryEOF(), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(pick(r, codecs...)), kgo.ProducerLinger(pick(r, 0, time.Millisecond, 5*time.Millisecond)),
 		kgo.ProducerBatchMaxBytes(pick[int32](r, 2<<10, 16<<10, 1_000_012)), kgo.MaxBufferedRecords(pick(r, 50, 500)),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }), kgo.MetadataMinAge(20*time.Millisecond),
