@@ -5,6 +5,7 @@
 package clock
 
 import (
+	"math"
 	"os"
 	"strings"
 	"syscall"
@@ -30,6 +31,14 @@ func BootID() string {
 		return ""
 	}
 	return strings.TrimSpace(string(b[:n]))
+}
+
+// Later is ms after a time, or the end of all time: a setting may be so large that it stands for never. ms is not negative.
+func Later(atMS, ms int64) int64 {
+	if ms > math.MaxInt64-max(atMS, 0) {
+		return math.MaxInt64
+	}
+	return atMS + ms
 }
 
 // SleepUntil blocks until Nanos reaches deadlineNanos; a deadline in the past returns at once. It keeps its thread, and

@@ -1,6 +1,7 @@
 package clock
 
 import (
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -87,4 +88,13 @@ func BenchmarkSleeper(b *testing.B) {
 		late += Nanos() - deadline
 	}
 	b.ReportMetric(float64(late)/float64(b.N), "late-ns/op")
+}
+
+func TestLaterDoesNotOverflow(t *testing.T) {
+	const end = math.MaxInt64
+	for _, c := range []struct{ at, ms, want int64 }{{5, 7, 12}, {-5, 7, 2}, {0, end, end}, {1, end, end}, {1000, end - 1000, end}, {1000, end - 1001, end - 1}, {-1, end, end - 1}} {
+		if got := Later(c.at, c.ms); got != c.want {
+			t.Errorf("%d ms after %d is %d, want %d", c.ms, c.at, got, c.want)
+		}
+	}
 }

@@ -196,9 +196,9 @@ func total(bs []AppendBatch) (bytes int) {
 	return bytes
 }
 
-// mustRoll decides whether the next bytes go to a new segment. Time counts from the first append by this broker's
-// clock (learnAge after a start), not by the records' timestamps as in Kafka: there one record from the far future rolls a segment for each
-// batch that follows it.
+// mustRoll decides whether the next bytes go to a new segment. Time counts from the first append by this broker's clock
+// (learnAge after a start), not by the records' timestamps as in Kafka: there one record from the far future rolls a
+// segment for each batch that follows it.
 func (l *Log) mustRoll(total int64, last kafka.Offset) bool {
 	c, s := l.Config(), l.cur
 	if s.size == 0 {

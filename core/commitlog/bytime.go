@@ -9,9 +9,6 @@ import (
 	"github.com/tidemark/tidemark/core/record"
 )
 
-// maxOpenedBatch bounds what compaction and a dump decompress of one batch.
-const maxOpenedBatch = 256 << 20
-
 // FoundOffset is an answer to a look-up by time.
 type FoundOffset struct {
 	Offset    kafka.Offset // -1: none

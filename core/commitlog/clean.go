@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/core/compress"
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/record"
@@ -48,6 +49,9 @@ type Cleaned struct {
 	RecordsRead, RecordsKept    int64
 	SegmentsBefore, SegmentsNow int
 }
+
+// maxOpenedBatch bounds what compaction and a dump decompress of one batch.
+const maxOpenedBatch = 256 << 20
 
 // NewCleaner makes a Cleaner.
 func NewCleaner(o CleanerOptions) *Cleaner {
@@ -401,7 +405,7 @@ func (p *cleanPass) filter(w *cleaned, b record.Batch, last bool) ([]byte, error
 	}
 	horizon := record.NoTimestamp
 	if !b.HasDeleteHorizon() && (b.IsControl() && spent || !b.IsControl() && tombstones && b.LastOffset() <= p.latest) {
-		horizon = p.nowMS + min(p.config.DeleteRetentionMS, math.MaxInt64-p.nowMS)
+		horizon = clock.Later(p.nowMS, p.config.DeleteRetentionMS)
 	}
 	if horizon == record.NoTimestamp && rw.Kept() == int(b.NumRecords()) {
 		return b, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/record"
 	"github.com/tidemark/tidemark/core/vfs"
@@ -193,8 +194,7 @@ func (l *Log) replace(w *cleaned, group []*segment, cuts int) error {
 	if r := l.tail.Load(); r != nil {
 		l.env.Tail.dropBefore(r, w.s.end)
 	}
-	now := l.env.NowMS()
-	due := now + min(l.Config().FileDeleteDelayMS, math.MaxInt64-now)
+	due := clock.Later(l.env.NowMS(), l.Config().FileDeleteDelayMS)
 	for i, old := range group {
 		if err := l.retireOld(old, due, i > 0); err != nil {
 			return l.swapFailed(w, err)

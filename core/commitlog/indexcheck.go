@@ -16,9 +16,9 @@ const indexCheckBytes = 64 << 10
 
 // tailFits tells whether a whole segment's indexes reach its end, as their sizes cannot: a file that a crash has cut
 // between two entries looks like a shorter one. The batches behind the last offset entry must be too few for another
-// entry, by the interval in force or by the other entries' distances, and none behind the last time entry may have a higher timestamp. Only the first 64 KiB behind an entry are looked
-// at: where one was cut off, what it stood for lies there. It also finds out how many bytes the segment has had since its
-// last entry.
+// entry, by the interval in force or by the other entries' distances, and none behind the last time entry may have a
+// higher timestamp. Only the first 64 KiB behind an entry are looked at: where one was cut off, what it stood for lies
+// there. It also finds out how many bytes the segment has had since its last entry.
 func (l *Log) tailFits(s *segment) (bool, error) {
 	lease, err := l.acquire(s, kindLog)
 	if err != nil {

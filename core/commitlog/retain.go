@@ -2,8 +2,8 @@ package commitlog
 
 import (
 	"fmt"
-	"math"
 
+	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
@@ -62,7 +62,7 @@ func (l *Log) Retain(nowMS int64, limit kafka.Offset) (deleted int, roll bool, e
 	}
 	l.mu.Unlock()
 	for _, s := range gone {
-		if err := l.retire(s, nowMS+min(c.FileDeleteDelayMS, math.MaxInt64-nowMS)); err != nil {
+		if err := l.retire(s, clock.Later(nowMS, c.FileDeleteDelayMS)); err != nil {
 			return deleted, false, fmt.Errorf("delete segment %d of %s: %w", s.base, l.Dir(), err)
 		}
 		deleted++

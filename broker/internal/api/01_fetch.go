@@ -99,8 +99,11 @@ func (h *Handlers) fetch(c *Call) {
 // answer can hold of what is there. A reader of a backlog would else wait its whole time for each of its requests, when whole
 // batches or a segment's end leave an answer somewhat below fetch.min.bytes.
 func (f *fetchCall) enough() bool {
-	return f.bytes >= min(int(f.req.MinBytes), f.maxBytes()) || f.more && f.bytes > 0
+	return f.bytes >= f.minBytes() || f.more && f.bytes > 0
 }
+
+// minBytes is what the request waits for: never more than an answer may hold.
+func (f *fetchCall) minBytes() int { return min(int(f.req.MinBytes), f.maxBytes()) }
 
 // maxBytes is the most that the answer may hold, but for a first batch that is larger.
 func (f *fetchCall) maxBytes() int {
@@ -379,7 +382,7 @@ func (f *fetchCall) park() {
 	f.call.Frame.Release()
 	f.call.Frame, f.call.Body = nil, nil
 	f.waiting = true
-	f.wait.Arm(int64(min(int(f.req.MinBytes), f.maxBytes())-f.bytes), f)
+	f.wait.Arm(int64(f.minBytes()-f.bytes), f)
 	for i := range f.parts {
 		p := &f.parts[i]
 		p.waiter.Wait, p.waiter.Committed = &f.wait, p.read.Committed

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
@@ -66,7 +67,7 @@ func (m *Machine) expired(now Now, g *classic, of *groupOffsets) []offsetKey {
 		if subscribed[k.topic] {
 			continue
 		}
-		due := later(base(&o), m.config.OffsetsRetentionMS)
+		due := clock.Later(base(&o), m.config.OffsetsRetentionMS)
 		if o.expireMS >= 0 {
 			due = o.expireMS
 		}

@@ -27,10 +27,9 @@
 package group
 
 import (
-	"math"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
@@ -45,15 +44,7 @@ type Now struct {
 }
 
 // in is a deadline on the monotonic clock.
-func (n Now) in(ms int64) int64 { return later(n.MonoMS, ms) }
-
-// later is ms after a time, or the end of all time: a setting may be so large that it stands for never.
-func later(atMS, ms int64) int64 {
-	if ms > math.MaxInt64-max(atMS, 0) {
-		return math.MaxInt64
-	}
-	return atMS + ms
-}
+func (n Now) in(ms int64) int64 { return clock.Later(n.MonoMS, ms) }
 
 // Record is one record for __consumer_offsets; a nil Value is a tombstone.
 type Record struct {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
@@ -77,7 +78,7 @@ func (m *Machine) OffsetCommit(now Now, to Caller, req *kmsg.OffsetCommitRequest
 				o.leaderEpoch = -1
 			}
 			if req.Version >= 2 && req.Version <= 4 && req.RetentionTimeMillis >= 0 {
-				o.expireMS = later(now.WallMS, req.RetentionTimeMillis)
+				o.expireMS = clock.Later(now.WallMS, req.RetentionTimeMillis)
 			}
 			records = append(records, offsetRecord(req.Group, k, &o))
 			w.keys, w.offsets = append(w.keys, k), append(w.offsets, o)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -352,11 +351,10 @@ func (d *Dirs) Delete(tp kafka.TopicPartition, id kafka.TopicID, delayMS int64) 
 	if e.log != nil {
 		e.log.Moved(to)
 	}
-	now := d.o.NowMS()
 	r.mu.Lock()
 	r.deletedNameLocked(tp)
 	delete(r.mu.logs, tp)
-	r.mu.deleted = append(r.mu.deleted, deletion{to, e.log, now + min(delayMS, math.MaxInt64-now)})
+	r.mu.deleted = append(r.mu.deleted, deletion{to, e.log, clock.Later(d.o.NowMS(), delayMS)})
 	r.mu.Unlock()
 	return nil
 }
