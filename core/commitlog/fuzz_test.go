@@ -2,9 +2,11 @@ package commitlog
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tidemark/tidemark/core/kafka"
@@ -12,8 +14,22 @@ import (
 	"github.com/tidemark/tidemark/core/vfs"
 )
 
+// sealBatches gives each whole batch of a segment's bytes a right CRC.
+func sealBatches(b []byte) []byte {
+	b = bytes.Clone(b)
+	for rest := b; len(rest) >= record.HeaderBytes; {
+		n := 12 + int64(int32(binary.BigEndian.Uint32(rest[8:])))
+		if n < record.HeaderBytes || n > int64(len(rest)) {
+			break
+		}
+		record.Batch(rest[:n]).SealCRC()
+		rest = rest[n:]
+	}
+	return b
+}
+
 // FuzzRecovery puts any bytes into a log's folder: it opens, what it reads are whole batches with right CRCs and
-// rising offsets, and it can be appended to.
+// rising offsets, and it can be appended to. Sealed, batches and snapshot have right CRCs whatever they hold.
 func FuzzRecovery(f *testing.F) {
 	w, _ := smallLog(f)
 	if err := w.l.Close(); err != nil {
@@ -21,9 +37,12 @@ func FuzzRecovery(f *testing.F) {
 	}
 	last := offsetName(w.l.Segments()[1].Base)
 	data := func(name string) []byte { return readFile(f, w.mem, testDir+"/"+name) }
-	f.Add(data(offsetName(0)+".log"), data(offsetName(0)+".index"), data(offsetName(0)+".timeindex"), data(last+".snapshot"), data(epochsFile), int64(0))
-	f.Add(data(offsetName(0) + ".log")[:500], []byte{}, []byte{1}, []byte{}, []byte("0\n0\n"), int64(6))
-	f.Fuzz(func(t *testing.T, log, index, times, snap, epochs []byte, point int64) {
+	f.Add(data(offsetName(0)+".log"), data(offsetName(0)+".index"), data(offsetName(0)+".timeindex"), data(last+".snapshot"), data(epochsFile), int64(0), false)
+	f.Add(data(offsetName(0) + ".log")[:500], []byte{}, []byte{1}, []byte{}, []byte("0\n0\n"), int64(6), true)
+	f.Fuzz(func(t *testing.T, log, index, times, snap, epochs []byte, point int64, seal bool) {
+		if seal {
+			log, snap = sealBatches(log), sealSnapshot(snap)
+		}
 		fs := vfs.NewMem(nil)
 		if err := fs.MkdirAll(testDir); err != nil {
 			t.Fatal(err)
@@ -60,49 +79,34 @@ func FuzzRecovery(f *testing.F) {
 	})
 }
 
-func FuzzEpochs(f *testing.F) {
+// FuzzSmallFiles reads any bytes as each of the small files of a log: what is taken is written again as it was.
+func FuzzSmallFiles(f *testing.F) {
 	f.Add([]byte("0\n2\n0 0\n5 100\n"))
 	f.Add([]byte("0\n0\n"))
 	f.Add([]byte("0\n1\n-1 5\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		list, err := parseEpochs(b)
-		if err != nil {
-			return
-		}
-		again, err := parseEpochs(appendEpochs(nil, list))
-		if err != nil || !slices.Equal(list, again) {
-			t.Fatalf("%v became %v, %v", list, again, err)
-		}
-	})
-}
-
-func FuzzTopicID(f *testing.F) {
 	f.Add([]byte("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		id, err := parseTopicID(b)
-		if err != nil {
-			return
-		}
-		if again, err := parseTopicID(appendTopicID(nil, id)); err != nil || again != id {
-			t.Fatalf("%v became %v, %v", id, again, err)
-		}
-	})
-}
-
-func FuzzAbortedTxn(f *testing.F) {
 	f.Add(AbortedTxn{1, 2, 3, 4}.appendTo(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if list, err := parseEpochs(b); err == nil {
+			if again, err := parseEpochs(appendEpochs(nil, list)); err != nil || !slices.Equal(list, again) {
+				t.Fatalf("%v became %v, %v", list, again, err)
+			}
+		}
+		if id, err := parseTopicID(b); err == nil {
+			if again, err := parseTopicID(appendTopicID(nil, id)); err != nil || again != id {
+				t.Fatalf("%v became %v, %v", id, again, err)
+			}
+		}
 		if len(b) < txnEntryBytes {
 			return
 		}
-		a, err := parseAbortedTxn(b)
-		if err == nil && !bytes.Equal(a.appendTo(nil), b[:txnEntryBytes]) {
+		if a, err := parseAbortedTxn(b); err == nil && !bytes.Equal(a.appendTo(nil), b[:txnEntryBytes]) {
 			t.Fatalf("%v is encoded otherwise", a)
 		}
 	})
 }
 
-// FuzzDump prints any bytes under any of the names.
+// FuzzDump prints any bytes under any of the names, with right CRCs or as they are.
 func FuzzDump(f *testing.F) {
 	w, _ := smallLog(f)
 	if err := w.l.Close(); err != nil {
@@ -111,12 +115,19 @@ func FuzzDump(f *testing.F) {
 	kinds := []string{"00000000000000000000.log", "00000000000000000000.index", "00000000000000000000.timeindex", "00000000000000000000.txnindex", "00000000000000000017.snapshot", epochsFile, metadataFile}
 	for i, name := range kinds {
 		if b, err := vfs.ReadFile(w.mem, testDir+"/"+name, 1<<20); err == nil {
-			f.Add(b, uint8(i))
+			f.Add(b, uint8(i), i%2 == 0)
 		}
 	}
-	f.Fuzz(func(t *testing.T, b []byte, kind uint8) {
+	f.Fuzz(func(t *testing.T, b []byte, kind uint8, seal bool) {
 		fs := vfs.NewMem(nil)
 		name := kinds[int(kind)%len(kinds)]
+		switch {
+		case !seal:
+		case strings.HasSuffix(name, ".log"):
+			b = sealBatches(b)
+		case strings.HasSuffix(name, ".snapshot"):
+			b = sealSnapshot(b)
+		}
 		writeFile(t, fs, name, b)
 		if err := Dump(io.Discard, fs, name, DumpOptions{Deep: true, Data: true}); err != nil && !errors.Is(err, ErrDamaged) {
 			t.Fatal(err)

@@ -58,25 +58,3 @@ func TestTimesAreThoseOfTheRecords(t *testing.T) {
 		}
 	}
 }
-
-// FuzzEachTime: whatever the bytes, what can be read record by record has the same times.
-func FuzzEachTime(f *testing.F) {
-	for codec := compress.None; codec <= compress.Zstd; codec++ {
-		f.Add([]byte(three(f, codec)))
-		f.Add([]byte(batchOf(f, codec, 40, 20)))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		batch, _, err := record.Next(b)
-		if err != nil {
-			return
-		}
-		want, err := iterated(batch)
-		if err != nil {
-			_ = batch.EachTime(nil, func(int32, int64) bool { return true })
-			return
-		}
-		if got, err := timesOf(batch); err != nil || !slices.Equal(got, want) {
-			t.Fatalf("%v, %v, want %v", got, err, want)
-		}
-	})
-}

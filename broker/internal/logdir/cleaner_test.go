@@ -446,14 +446,3 @@ func TestWrittenPointsAreOfOneBoot(t *testing.T) {
 		t.Fatalf("written %d, flushed %d, end %d", l.WrittenPoint(), l.FlushedOffset(), l.EndOffset())
 	}
 }
-
-func FuzzPoints(f *testing.F) {
-	f.Add([]byte("boot\na 0 5 AAAAAAAAAAAAAAAAAAAAAQ\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		for tp, p := range parsePoints(b, "boot") {
-			if tp.Partition < 0 || p.offset < 0 {
-				t.Fatal(tp, p)
-			}
-		}
-	})
-}

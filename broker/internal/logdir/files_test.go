@@ -2,6 +2,8 @@ package logdir
 
 import (
 	"bytes"
+	"encoding/binary"
+	"hash/crc32"
 	"maps"
 	"testing"
 
@@ -73,9 +75,13 @@ func TestManifestsComeBackOrAreRefused(t *testing.T) {
 	}
 }
 
+// FuzzManifest gives any bytes a right checksum, or none but the old would ever get in.
 func FuzzManifest(f *testing.F) {
 	f.Add(appendManifest(nil, "", sample()))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if n := len(b) - 4; n >= 0 {
+			b = binary.BigEndian.AppendUint32(bytes.Clone(b[:n]), crc32.Checksum(b[:n], record32C))
+		}
 		if boot, list, err := parseManifest(b); err == nil {
 			if _, again, err := parseManifest(appendManifest(nil, boot, list)); err != nil || len(again) != len(list) {
 				t.Fatal("what was read cannot be written", err)
@@ -84,10 +90,26 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
+// FuzzCheckpoint reads any bytes as each of the folder's files of a few lines.
 func FuzzCheckpoint(f *testing.F) {
 	f.Add([]byte("0\n1\na 0 5\n"))
+	f.Add([]byte("boot\na 0 5 AAAAAAAAAAAAAAAAAAAAAQ\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, _ = parseCheckpoint(b)
+		if list, err := parseCheckpoint(b); err == nil {
+			var text checkpointText
+			for tp, offset := range list {
+				text.add(tp, offset)
+			}
+			again, err := parseCheckpoint(text.file("").data)
+			if err != nil || !maps.Equal(again, list) {
+				t.Fatalf("%v came back as %v, %v", list, again, err)
+			}
+		}
+		for tp, p := range parsePoints(b, "boot") {
+			if tp.Partition < 0 || p.offset < 0 {
+				t.Fatal(tp, p)
+			}
+		}
 		_, _ = parseFolder(string(b))
 	})
 }
