@@ -3,6 +3,7 @@ package commitlog
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/tidemark/tidemark/core/compress"
@@ -149,35 +150,43 @@ func (w *world) tryAppend(bs ...record.Batch) error {
 // readAll reads the log from an offset to a limit in pieces and returns the batches.
 func readAll(t testing.TB, l *Log, from, limit kafka.Offset, maxBytes int) []record.Batch {
 	t.Helper()
-	var got []record.Batch
+	got, err := readBatches(l, from, limit, maxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// readBatches is readAll that returns an error, and what it read before it.
+func readBatches(l *Log, from, limit kafka.Offset, maxBytes int) (got []record.Batch, err error) {
 	var s Slice
 	for from < limit {
 		if err := l.Read(&s, from, maxBytes, limit, true); err != nil {
-			t.Fatalf("read at %d: %v", from, err)
+			return got, fmt.Errorf("read at %d: %w", from, err)
 		}
 		if s.Bytes == 0 {
 			break
 		}
 		b := make([]byte, s.Bytes)
 		if err := s.CopyTo(b); err != nil {
-			t.Fatalf("copy at %d: %v", from, err)
+			return got, fmt.Errorf("copy at %d: %w", from, err)
 		}
 		next := s.Next
 		s.Release()
 		for len(b) > 0 {
 			batch, rest, err := record.Next(b)
 			if err != nil {
-				t.Fatalf("read at %d returned no whole batches: %v", from, err)
+				return got, fmt.Errorf("read at %d returned no whole batches: %v", from, err)
 			}
 			got = append(got, batch)
 			b = rest
 		}
 		if last := got[len(got)-1].LastOffset(); next != last+1 {
-			t.Fatalf("read at %d: next is %d after a batch that ends at %d", from, next, last)
+			return got, fmt.Errorf("read at %d: next is %d after a batch that ends at %d", from, next, last)
 		}
 		from = next
 	}
-	return got
+	return got, nil
 }
 
 func (w *world) check(want []record.Batch) {
