@@ -421,6 +421,9 @@ func (l *Log) resumePoint(s *segment, ok func(offsetEntry) bool) (rescanFrom, er
 		return at, err
 	}
 	e := parseOffsetEntry(scratch.B)
+	if e.pos <= 0 {
+		return at, nil // no writer has an entry for a segment's first batch: the index is damaged
+	}
 	at.pos, at.offsets = int64(e.pos), int32(i+1)
 	if s.counts[kindTime] == 0 {
 		return at, nil
