@@ -50,8 +50,8 @@ type Cleaned struct {
 	SegmentsBefore, SegmentsNow int
 }
 
-// maxOpenedBatch bounds what compaction and a dump decompress of one batch.
-const maxOpenedBatch = 256 << 20
+// MaxOpenedBatch bounds what compaction decompresses of one batch, in bytes: what a compacted topic may take.
+const MaxOpenedBatch = 256 << 20
 
 // NewCleaner makes a Cleaner.
 func NewCleaner(o CleanerOptions) *Cleaner {
@@ -191,7 +191,7 @@ func (p *cleanPass) mapSegment(s *segment, from kafka.Offset, txns *cleanTxns) (
 		case txns.batch(b):
 			return nil // nobody ever sees these
 		}
-		if err := p.c.rw.Open(b, maxOpenedBatch); err != nil {
+		if err := p.c.rw.Open(b, MaxOpenedBatch); err != nil {
 			return err
 		}
 		for p.c.rw.Next() {
@@ -378,7 +378,7 @@ func (p *cleanPass) filter(w *cleaned, b record.Batch, last bool) ([]byte, error
 		drop = spent && (b.NumRecords() == 0 || b.HasDeleteHorizon() && b.BaseTimestamp() <= p.nowMS)
 	}
 	rw := p.c.rw
-	if err := rw.Open(b, maxOpenedBatch); err != nil {
+	if err := rw.Open(b, MaxOpenedBatch); err != nil {
 		return nil, err
 	}
 	tombstones := false

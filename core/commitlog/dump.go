@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path"
 	"strings"
 
@@ -192,7 +193,7 @@ func (d *dumper) records(b record.Batch) error {
 		fmt.Fprintf(d.w, "    offset %d marker %s coordinator epoch %d\n", b.BaseOffset(), kind, c.CoordinatorEpoch)
 		return nil
 	}
-	it, err := b.Records(nil, maxOpenedBatch)
+	it, err := b.Records(nil, math.MaxInt32)
 	if err != nil {
 		return err
 	}
