@@ -265,3 +265,18 @@ func TestAnyRecoveryPointIsSurvived(t *testing.T) {
 		}
 	}
 }
+
+// A topic id that is far too long for one is written again, as a torn one is.
+func TestAnOverwrittenTopicIDIsMadeAgain(t *testing.T) {
+	k := keepSmallLog(t)
+	for _, content := range [][]byte{[]byte("version: 0\n"), make([]byte, 1<<16)} {
+		l, err := k.with(metadataFile, content, "nothing known")
+		if err != nil {
+			t.Fatalf("%d bytes: %v", len(content), err)
+		}
+		expect(t, l, k.want)
+		if b := readFile(t, k.fs, testDir+"/"+metadataFile); !bytes.Equal(b, k.files[metadataFile]) {
+			t.Errorf("%d bytes became %q", len(content), b)
+		}
+	}
+}

@@ -106,7 +106,8 @@ func (d *dumper) file(name string) error {
 }
 
 func isDamage(err error) bool {
-	return errors.Is(err, ErrCorrupt) || errors.Is(err, errTorn) || errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrShort)
+	return errors.Is(err, ErrCorrupt) || errors.Is(err, errTorn) || errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrShort) ||
+		errors.Is(err, vfs.ErrTooLarge)
 }
 
 // log prints the batches of a segment.

@@ -135,6 +135,7 @@ func (l *Log) loadTopicID() error {
 		l.mu.Unlock()
 		return vfs.ReplaceFile(l.env.FS, name, appendTopicID(nil, l.id), false)
 	}
+	var id kafka.TopicID
 	b, err := vfs.ReadFile(l.env.FS, name, 4096)
 	if isNotExist(err) {
 		if l.id.IsZero() {
@@ -142,14 +143,16 @@ func (l *Log) loadTopicID() error {
 		}
 		return write()
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, vfs.ErrTooLarge) {
 		return err
 	}
-	id, err := parseTopicID(b)
+	if err == nil {
+		id, err = parseTopicID(b)
+	}
 	switch {
 	case err != nil && l.id.IsZero():
 		return fmt.Errorf("%s: %w", name, err)
-	case err != nil: // torn by a crash when it was new
+	case err != nil: // torn by a crash when it was new, or overwritten
 		return write()
 	case l.id.IsZero():
 		l.id = id

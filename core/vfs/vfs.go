@@ -42,6 +42,8 @@ const (
 
 // Errors of this package.
 var (
+	// ErrTooLarge is answered by ReadFile for a file above its bound.
+	ErrTooLarge = errors.New("the file is too large")
 	// ErrNoFd is answered by WithFd when the file has no descriptor to lend: the caller copies instead.
 	ErrNoFd = errors.New("this file has no descriptor")
 	// ErrLocked is answered by Lock when another process holds the lock; the text names its pid where it is known.

@@ -7,7 +7,7 @@ import (
 	"path"
 )
 
-// ReadFile reads a whole file of at most maxBytes.
+// ReadFile reads a whole file of at most maxBytes; a larger one is ErrTooLarge.
 func ReadFile(fs FS, name string, maxBytes int64) ([]byte, error) {
 	f, err := fs.Open(name)
 	if err != nil {
@@ -19,7 +19,7 @@ func ReadFile(fs FS, name string, maxBytes int64) ([]byte, error) {
 		return nil, err
 	}
 	if n > maxBytes {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d are expected", name, n, maxBytes)
+		return nil, fmt.Errorf("%s has %d bytes, at most %d are expected: %w", name, n, maxBytes, ErrTooLarge)
 	}
 	b := make([]byte, n)
 	got, err := f.ReadAt(b, 0)
