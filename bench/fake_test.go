@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -227,4 +228,15 @@ func fakeResult(spec *workload.Spec, start int64) *result.Result {
 		r.Clocks[result.Ack], r.Clocks[result.Delivery] = latency, latency
 	}
 	return r
+}
+
+// listen returns an address of this host that accepts connections until the test ends; the fake load sends nothing to it.
+func listen(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tidemark/tidemark/bench/gate"
-	"github.com/tidemark/tidemark/bench/host"
 	"github.com/tidemark/tidemark/bench/stats"
 	"github.com/tidemark/tidemark/bench/store"
 	"github.com/tidemark/tidemark/bench/target"
@@ -191,15 +190,5 @@ func (r *runner) search(ctx context.Context) error {
 		} else {
 			s.Skip(rate)
 		}
-	}
-}
-
-// resumedElsewhere notes that what a resumed run adds was made by another build or on another host than what is there.
-func (r *runner) resumedElsewhere(d *store.Data) {
-	if old, now := d.Plan.Versions.String(), versions().String(); old != now && len(d.Runs) > 0 {
-		r.note("resumed by another build, %s, after %d runs of %s: what differs between them may be the builds'", now, len(d.Runs), old)
-	}
-	if old, now := d.Host.Fingerprint, host.Read(d.Dir); old.CPUModel != "" && (old.CPUModel != now.CPUModel || old.Cores != now.Cores) {
-		r.note("resumed on another host: %s with %d cores after %s with %d", now.CPUModel, now.Cores, old.CPUModel, old.Cores)
 	}
 }

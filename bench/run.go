@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -246,60 +245,6 @@ func (r *runner) prepare(args []string) error {
 	err = errors.Join(r.folder.WriteFile("suite.yaml", r.suite.Text), r.folder.WritePlan(r.plan))
 	r.status = &store.Status{Schema: store.Schema, State: store.Running, Started: time.Now(), RunsPlanned: len(r.plan.Runs)}
 	return failWith(exitFailure, errors.Join(err, r.writeStatus(nil)))
-}
-
-func (r *runner) prepareResume(args []string) error {
-	if r.options.out == "" {
-		return failWith(exitUsage, errors.New("--resume goes on in a folder: name it with --out"))
-	}
-	d, err := store.Load(r.options.out)
-	if err != nil {
-		return failWith(exitUsage, err)
-	}
-	text, err := os.ReadFile(filepath.Join(r.options.out, "suite.yaml"))
-	if err != nil {
-		return failWith(exitUsage, err)
-	}
-	if r.suite, err = suites.Parse(filepath.Join(r.options.out, "suite.yaml"), text); err != nil {
-		return failWith(exitUsage, err)
-	}
-	if len(args) > 0 {
-		asked, err := suites.Find(args[0])
-		if err != nil {
-			return failWith(exitUsage, err)
-		}
-		if string(asked.Text) != string(text) {
-			return failWith(exitUsage, fmt.Errorf("%s was begun with another text of suite %s: leave the suite out to go on with that one", r.options.out, args[0]))
-		}
-	}
-	if r.options.seedSet && r.options.seed != d.Plan.Seed {
-		return failWith(exitUsage, fmt.Errorf("%s was begun with seed %d", r.options.out, d.Plan.Seed))
-	}
-	if i := slices.Index(d.Plan.Command, "--bootstrap"); i >= 0 && i+1 < len(d.Plan.Command) && r.options.bootstrap == "" {
-		r.options.bootstrap = d.Plan.Command[i+1]
-	}
-	r.overrideTarget()
-	if len(r.options.builds) == 0 {
-		r.options.builds = buildsOf(d.Plan.Command)
-	}
-	if err := r.checkBuilds(); err != nil {
-		return failWith(exitUsage, err)
-	}
-	r.plan, r.status, r.secondsBefore = &d.Plan, &d.Status, d.Status.Seconds
-	r.resumedElsewhere(d)
-	if r.folder, err = store.Open(r.options.out); err != nil {
-		return failWith(exitUsage, err)
-	}
-	if err := r.folder.Lock(); err != nil {
-		return failWith(exitUsage, err)
-	}
-	r.status.Schema, r.status.State, r.status.Error = store.Schema, store.Running, ""
-	r.status.RunsDone = 0
-	r.countPlanned()
-	for _, done := range d.Runs {
-		r.seen(d.Cell(done.Cell), done)
-	}
-	return failWith(exitFailure, r.writeStatus(nil))
 }
 
 func (r *runner) overrideTarget() {
