@@ -270,7 +270,10 @@ func TestAnyRecoveryPointIsSurvived(t *testing.T) {
 func TestAnOverwrittenTopicIDIsMadeAgain(t *testing.T) {
 	k := keepSmallLog(t)
 	for _, content := range [][]byte{[]byte("version: 0\n"), make([]byte, 1<<16)} {
-		l, err := k.with(metadataFile, content, "nothing known")
+		if l, err := k.with(metadataFile, content, "nothing known"); err == nil {
+			t.Fatalf("%d bytes: opened without an id as topic %s", len(content), l.TopicID())
+		}
+		l, err := Open(Options{Env: (&Env{FS: k.fs}).withDefaults(), Dir: testDir, TopicID: damagedTopic})
 		if err != nil {
 			t.Fatalf("%d bytes: %v", len(content), err)
 		}
