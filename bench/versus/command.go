@@ -2,9 +2,6 @@ package versus
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -13,9 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 )
-
-// errInvalid says that data was lost or damaged.
-var errInvalid = errors.New("acknowledged records were lost or damaged; see the report")
 
 // Command returns `versus`, for `tidemark bench`. version names this build.
 func Command(version func() string) *cobra.Command {
@@ -33,7 +27,11 @@ Apache Kafka comes from its Maven artifacts by scripts/kafka: it needs java (17 
 
 Results are plain files in --out: versus.json is written after every row, report.html and report.md at the end, also of a
 session that was interrupted; --resume goes on with it, or measures further --rows into the same table: on the same host,
-with the same suite, profile and Kafka. Rows whose blocks are of several builds say so, and tell no goal.`,
+with the same suite, profile and Kafka. Rows whose blocks are of several builds say so, and tell no goal.
+
+It ends with 0 also where the budget was spent before the last row, with 3 where no block settled, with 4 where data were
+lost or damaged, or repeated or reordered although idempotence is on, and with 5 where it was interrupted, could not go on,
+or every row failed. --report ends with 4 or 0.`,
 		Example: "  tidemark bench versus --out results/versus-today\n  tidemark bench versus --quick --out run-versus\n  tidemark bench versus --report --out results/versus-today",
 		Args:    func(cmd *cobra.Command, args []string) error { return failWith(exitUsage, cobra.NoArgs(cmd, args)) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -67,10 +65,7 @@ with the same suite, profile and Kafka. Rows whose blocks are of several builds 
 			if d == nil {
 				return failWith(exitFailure, err)
 			}
-			if finishErr := finish(cmd.OutOrStdout(), d, o.Out); err == nil {
-				err = finishErr
-			}
-			return failWith(exitFailure, err)
+			return ending(cmd.OutOrStdout(), d, o.Out, err)
 		},
 	}
 	f := cmd.Flags()
@@ -84,19 +79,6 @@ with the same suite, profile and Kafka. Rows whose blocks are of several builds 
 	f.BoolVar(&reportOnly, "report", false, "measure nothing: print the table of --out and write its report again")
 	f.StringVar(&o.Kafka, "kafka", "scripts/kafka/kafka", "the script that brings and starts Apache Kafka")
 	return cmd
-}
-
-// finish prints the table and writes the report.
-func finish(w io.Writer, d *Document, dir string) error {
-	Print(w, d, dir)
-	if err := WriteReport(d, dir); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "report    %s\n", filepath.Join(dir, "report.html"))
-	if all := totals(d, Analyse(d)); all.Lost+all.Corrupt > 0 {
-		return failWith(exitInvalid, errInvalid)
-	}
-	return nil
 }
 
 // signalContext ends at SIGINT and SIGTERM; a second signal has its usual effect, and the children die with us.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemark/tidemark/bench/host"
+	"github.com/tidemark/tidemark/bench/store"
 )
 
 // Schema is the version of versus.json that this build writes and reads.
@@ -42,7 +43,7 @@ type Document struct {
 	Missing   []Missing        `json:"missing"`
 	Blocks    []*Block         `json:"blocks"`
 	Notes     []string         `json:"notes"`
-	// Damaged are windows of no block, such as those of a warm-up, in which data was lost or damaged: they count as the others do.
+	// Damaged are windows of no block, such as those of a warm-up, in which data were broken: they count as the others do.
 	Damaged []*Window `json:"damaged,omitempty"`
 }
 
@@ -248,8 +249,11 @@ func (d *Document) blocksOf(row string) []*Block {
 // all are the windows of a block and the probes before them.
 func (b *Block) all() []*Window { return slices.Concat(b.Probes, b.Windows) }
 
-// damaged reports whether data that was acknowledged in the window is gone or is not what was sent.
-func (w *Window) damaged() bool { return w.Lost+w.Corrupt > 0 }
+// damaged reports whether data that was acknowledged in the window is gone or is not what was sent, or was repeated or
+// reordered against its promise, which the window's status tells: without one it is no fault.
+func (w *Window) damaged() bool {
+	return w.Lost+w.Corrupt > 0 || w.Status == string(store.Invalid) && w.Duplicated+w.OutOfOrder > 0
+}
 
 // windowsOf are an arm's windows of a block.
 func (b *Block) windowsOf(arm string) []*Window {

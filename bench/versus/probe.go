@@ -66,7 +66,7 @@ func (b *Block) probe(run func(arm, probe int) (*Window, error)) error {
 				return err
 			}
 			if w.damaged() {
-				return fmt.Errorf("%s lost %d and damaged %d acknowledged records in a closed loop; see %s", name, w.Lost, w.Corrupt, w.Folder)
+				return fmt.Errorf("%s in a closed loop: %s; see %s", name, w.damage(), w.Folder)
 			}
 		}
 	}

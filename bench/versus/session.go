@@ -490,7 +490,7 @@ func (s *session) runBeside(ctx context.Context, a *arm, j job) (*Window, error)
 	return w, err
 }
 
-// keepDamaged keeps those of windows which no block has that lost data.
+// keepDamaged keeps those of windows which no block has whose data were broken.
 func (s *session) keepDamaged(windows ...*Window) {
 	for _, w := range windows {
 		if w.damaged() {

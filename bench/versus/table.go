@@ -191,12 +191,12 @@ func footers(d *Document, results []Result, dir string) []string {
 	return out
 }
 
-// damages name every window in which data was lost or damaged.
+// damages name every window in which data were broken.
 func damages(d *Document) []string {
 	var out []string
 	say := func(where string, w *Window) {
 		if w.damaged() {
-			out = append(out, fmt.Sprintf("damaged   %s: %s lost %d and damaged %d of %s records; see %s", where, w.Arm, w.Lost, w.Corrupt, grouped(w.Acked), w.Folder))
+			out = append(out, fmt.Sprintf("damaged   %s: %s %s; see %s", where, w.Arm, w.damage(), w.Folder))
 		}
 	}
 	for _, b := range d.Blocks {
@@ -208,6 +208,11 @@ func damages(d *Document) []string {
 		say("beside the rows", w)
 	}
 	return out
+}
+
+// damage is what was found in a window that is broken.
+func (w *Window) damage() string {
+	return fmt.Sprintf("lost %d, duplicated %d, out of order %d and corrupt %d of %s acknowledged records", w.Lost, w.Duplicated, w.OutOfOrder, w.Corrupt, grouped(w.Acked))
 }
 
 // tunedRows say where Kafka's second setting stood beside its first.

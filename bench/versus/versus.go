@@ -20,9 +20,10 @@ import "github.com/tidemark/tidemark/bench/exit"
 
 // Exit codes of the interface.
 const (
-	exitUsage   = exit.Usage
-	exitInvalid = exit.Invalid
-	exitFailure = exit.Failure
+	exitUsage        = exit.Usage
+	exitInconclusive = exit.Inconclusive
+	exitInvalid      = exit.Invalid
+	exitFailure      = exit.Failure
 )
 
 func failWith(code int, err error) error { return exit.With(code, err) }
