@@ -122,7 +122,7 @@ func (r *runner) try(ctx context.Context, j target.Job) (*store.Run, error) {
 // it allocates. Its address changes when it is started anew.
 func (r *runner) loadArgs() []string {
 	args := slices.Clone(r.options.loadArgs)
-	if r.options.yes && r.suite.Target.Bootstrap != "" && !loopback(r.suite.Target.Bootstrap) {
+	if r.options.yes && r.suite.Target.Bootstrap != "" { // also on loopback: brokers may advertise other names
 		args = append(args, "--yes")
 	}
 	if r.target != nil && r.suite.Target.Embedded() && r.target.Admin != "" {

@@ -15,6 +15,18 @@ import (
 	"github.com/tidemark/tidemark/bench/suites"
 )
 
+// goOn is the command that goes on with an interrupted run, with the flags that no folder keeps.
+func goOn(dir string, o runOptions) string {
+	command := "tidemark bench run --resume --out " + dir
+	if o.yes {
+		command += " --yes"
+	}
+	if o.pyroscope != "" {
+		command += " --pyroscope " + o.pyroscope
+	}
+	return command
+}
+
 // prepareResume takes up the plan of a folder, and opens it.
 func (r *runner) prepareResume(args []string) error {
 	if r.options.out == "" {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tidemark/tidemark/bench/store"
+	"github.com/tidemark/tidemark/bench/suites"
 )
 
 // TestAResumeKeepsToItsTarget: the runs of one cell are of one target, whatever the flags of a resume name. What is refused
@@ -93,6 +94,36 @@ func TestAResumeOfAClusterGoesOnWithThatCluster(t *testing.T) {
 		c.o.out, c.o.resume, c.o.noProgress = dir, true, true
 		if _, err := runBench(t, c.o); exitOf(err) != c.want {
 			t.Errorf("%+v: %v, want exit %d", c.o, err, c.want)
+		}
+	}
+}
+
+// TestConsentIsHandedOn: a cluster that is reached on loopback may have brokers that advertise other names, and the load
+// process asks for consent to those. The command that goes on with an interrupted run holds it too.
+func TestConsentIsHandedOn(t *testing.T) {
+	for _, c := range []struct {
+		target suites.Target
+		yes    bool
+		want   string
+	}{
+		{suites.Target{Bootstrap: "127.0.0.1:9092"}, true, "--yes"},
+		{suites.Target{Bootstrap: "127.0.0.1:9092", Command: []string{"kafka"}}, true, "--yes"},
+		{suites.Target{Bootstrap: "broker.example:9092"}, true, "--yes"},
+		{suites.Target{Bootstrap: "127.0.0.1:9092"}, false, ""},
+		{suites.Target{}, true, ""},
+	} {
+		r := &runner{options: runOptions{yes: c.yes}, suite: &suites.Suite{Target: c.target}}
+		if got := strings.Join(r.loadArgs(), " "); got != c.want {
+			t.Errorf("%+v, yes %v: the load process gets %q, want %q", c.target, c.yes, got, c.want)
+		}
+	}
+	for want, o := range map[string]runOptions{
+		"tidemark bench run --resume --out d":                                 {},
+		"tidemark bench run --resume --out d --yes":                           {yes: true},
+		"tidemark bench run --resume --out d --yes --pyroscope http://h:4040": {yes: true, pyroscope: "http://h:4040"},
+	} {
+		if got := goOn("d", o); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -147,8 +147,8 @@ func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer
 	if errors.Is(err, context.Canceled) {
 		r.status.State = store.Interrupted
 		_ = r.writeStatus(nil)
-		return failWith(exitFailure, fmt.Errorf("interrupted after %d of %d runs; go on with: tidemark bench run --resume --out %s%s",
-			r.status.RunsDone, r.status.RunsPlanned, r.folder.Dir(), pushing(o.pyroscope)))
+		return failWith(exitFailure, fmt.Errorf("interrupted after %d of %d runs; go on with: %s",
+			r.status.RunsDone, r.status.RunsPlanned, goOn(r.folder.Dir(), o)))
 	}
 	if err != nil {
 		r.status.State = store.Failed
@@ -160,14 +160,6 @@ func run(ctx context.Context, args []string, o runOptions, out, errOut io.Writer
 		return failWith(exitFailure, err)
 	}
 	return finish(r.folder.Dir(), out)
-}
-
-// pushing is the flag that a resumed run needs to go on pushing.
-func pushing(address string) string {
-	if address == "" {
-		return ""
-	}
-	return " --pyroscope " + address
 }
 
 // finish analyses a folder, writes its report and prints the summary, which ends with the report's path.
