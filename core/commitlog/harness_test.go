@@ -176,7 +176,7 @@ func readBatches(l *Log, from, limit kafka.Offset, maxBytes int) (got []record.B
 		for len(b) > 0 {
 			batch, rest, err := record.Next(b)
 			if err != nil {
-				return got, fmt.Errorf("read at %d returned no whole batches: %v", from, err)
+				return got, fmt.Errorf("read at %d returned no whole batches: %w", from, err)
 			}
 			got = append(got, batch)
 			b = rest
