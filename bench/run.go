@@ -87,7 +87,7 @@ failure, a signal and a target that cannot be reached among them.`,
 	f.BoolVar(&o.yes, "yes", false, "agree to more than 10 GiB written, or to a cluster that is not on loopback")
 	f.BoolVar(&o.noProgress, "no-progress", false, "plain lines instead of one that rewrites itself")
 	f.Uint64Var(&o.seed, "seed", 0, "order of the runs and base of every random number (default: the suite's)")
-	f.StringVar(&o.bootstrap, "bootstrap", "", "measure the cluster at HOST:PORT instead of the suite's target")
+	f.StringVar(&o.bootstrap, "bootstrap", "", "measure the cluster at HOST:PORT,... instead of the suite's target")
 	f.StringArrayVar(&o.builds, "build", nil, "a binary of the embedded broker, several times: repeats run them in turns, so that no figure is one code layout's")
 	f.StringVar(&o.web, "web", "", "serve a page that follows the run on HOST:PORT, loopback only; port 0 takes a free one")
 	f.StringVar(&o.pyroscope, "pyroscope", "", "push each run's profiles to this Pyroscope server, between two runs, http://HOST:PORT")
@@ -254,8 +254,8 @@ func (r *runner) consent() error {
 	if r.plan.MaxBytes > bytesWithoutYes {
 		return fmt.Errorf("the plan may write %s; agree with --yes, or lower the suite's max-bytes", mib(r.plan.MaxBytes))
 	}
-	if b := r.suite.Target.Bootstrap; b != "" && !loopback(b) {
-		return fmt.Errorf("%s is not on loopback: a bench loads a cluster as hard as it can; agree with --yes", b)
+	if t := r.suite.Target; t.Bootstrap != "" && !loopback(t.Servers()) {
+		return fmt.Errorf("%s is not on loopback: a bench loads a cluster as hard as it can; agree with --yes", t.Bootstrap)
 	}
 	return nil
 }
@@ -265,28 +265,27 @@ const reachWait = 5 * time.Second
 
 // reach refuses a target of which no bootstrap server accepts a connection.
 func (r *runner) reach() error {
-	servers := r.suite.Target.Bootstrap
-	if servers == "" {
+	t := r.suite.Target
+	if t.Bootstrap == "" {
 		return nil
 	}
-	var last error
-	for _, addr := range strings.Split(servers, ",") {
-		c, err := net.DialTimeout("tcp", strings.TrimSpace(addr), reachWait)
+	last := errors.New("it names none")
+	for _, addr := range t.Servers() {
+		c, err := net.DialTimeout("tcp", addr, reachWait)
 		if err == nil {
 			return c.Close()
 		}
 		last = err
 	}
-	return fmt.Errorf("no bootstrap server of %s can be reached: %w", servers, last)
+	return fmt.Errorf("no bootstrap server of %s can be reached: %w", t.Bootstrap, last)
 }
 
-func loopback(addr string) bool {
-	name, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(name)
-	return name == "localhost" || ip != nil && ip.IsLoopback()
+// loopback reports whether all servers are known to be on this host.
+func loopback(servers []string) bool {
+	return len(servers) > 0 && !slices.ContainsFunc(servers, func(addr string) bool {
+		name, _, err := net.SplitHostPort(addr)
+		return err != nil || name != "localhost" && !net.ParseIP(name).IsLoopback()
+	})
 }
 
 func versions() store.Versions {

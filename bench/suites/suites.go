@@ -68,13 +68,23 @@ type Setting struct {
 
 // Target says what is measured.
 type Target struct {
-	Bootstrap string   // HOST:PORT of a cluster that runs already; with Command, where that will listen
+	Bootstrap string   // HOST:PORT,... of a cluster that runs already; with Command, where that will listen
 	Command   []string // a program to start
 	Admin     string   // HOST:PORT of its /debug/pprof; "" where it has none, or is embedded
 }
 
 // Embedded reports whether the suite starts this program's own broker.
 func (t Target) Embedded() bool { return t.Bootstrap == "" && len(t.Command) == 0 }
+
+// Servers are the bootstrap servers, each HOST:PORT as it was given.
+func (t Target) Servers() (servers []string) {
+	for _, s := range strings.Split(t.Bootstrap, ",") {
+		if s = strings.TrimSpace(s); s != "" {
+			servers = append(servers, s)
+		}
+	}
+	return servers
+}
 
 // String is the target as plan.json and the report name it.
 func (t Target) String() string {

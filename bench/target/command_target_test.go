@@ -114,3 +114,27 @@ func TestTargetThatCannotBeReached(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestAClusterIsReachedByAnyOfItsServers: bootstrap servers are a list, of which the first may be down.
+func TestAClusterIsReachedByAnyOfItsServers(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	down, up := refusing(t), l.Addr().String()
+	tg, err := target.Start(context.Background(), target.Options{Target: suites.Target{Bootstrap: down + ", " + up}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := down + "," + up; tg.Bootstrap != want {
+		t.Errorf("the load process is given %q, want %q", tg.Bootstrap, want)
+	}
+	if _, err := target.Start(context.Background(), target.Options{Target: suites.Target{Bootstrap: down + "," + refusing(t)}}); err == nil || !strings.Contains(err.Error(), "cannot be reached") {
+		t.Errorf("nobody listens: %v", err)
+	}
+	_, err = target.Start(context.Background(), target.Options{Target: suites.Target{Bootstrap: down + "," + up, Command: []string{"true"}}})
+	if err == nil || !strings.Contains(err.Error(), "something listens on "+up) {
+		t.Errorf("a command where another serves already: %v", err)
+	}
+}

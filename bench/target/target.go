@@ -62,7 +62,7 @@ type Target struct {
 	options   Options
 	broker    *proc.Broker
 	program   *program
-	Bootstrap string
+	Bootstrap string // HOST:PORT,...
 	Admin     string // HOST:PORT of the target's HTTP side, with /debug/pprof; "" where it has none
 	PIDs      []int
 	Cores     []int // of the target; empty: not pinned
@@ -93,8 +93,8 @@ func Start(ctx context.Context, o Options) (*Target, error) {
 	case len(o.Target.Command) > 0:
 		return t, t.startProgram(ctx)
 	}
-	t.Bootstrap = o.Target.Bootstrap
-	if err := reach(ctx, t.Bootstrap, 5*time.Second, nil); err != nil {
+	t.Bootstrap = strings.Join(o.Target.Servers(), ",")
+	if err := reach(ctx, o.Target.Servers(), dialTimeout*time.Duration(len(o.Target.Servers())), nil); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -215,9 +215,12 @@ func (t *Target) startProgram(ctx context.Context) error {
 	if t.options.Target.Bootstrap == "" {
 		return fmt.Errorf("target command %s: say where it listens: target: {command: [...], bootstrap: HOST:PORT}", argv[0])
 	}
-	if conn, err := net.DialTimeout("tcp", t.options.Target.Bootstrap, time.Second); err == nil {
-		conn.Close()
-		return fmt.Errorf("something listens on %s already: end it, or use target: {bootstrap: %s}", t.options.Target.Bootstrap, t.options.Target.Bootstrap)
+	servers := t.options.Target.Servers()
+	for _, addr := range servers {
+		if conn, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
+			conn.Close()
+			return fmt.Errorf("something listens on %s already: end it, or use target: {bootstrap: %s}", addr, t.options.Target.Bootstrap)
+		}
 	}
 	t.pin()
 	p := &program{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
@@ -232,12 +235,12 @@ func (t *Target) startProgram(ctx context.Context) error {
 		p.err = p.cmd.Wait()
 		close(p.done)
 	}()
-	t.program, t.Bootstrap = p, t.options.Target.Bootstrap
+	t.program, t.Bootstrap = p, strings.Join(servers, ",")
 	limit := t.options.StartTimeout
 	if limit == 0 {
 		limit = time.Minute
 	}
-	if err := reach(ctx, t.Bootstrap, limit, p.done); err != nil {
+	if err := reach(ctx, servers, limit, p.done); err != nil {
 		p.kill()
 		if errors.Is(err, errProgramEnded) {
 			return fmt.Errorf("%w before it listened on %s: %v", errProgramEnded, t.Bootstrap, p.err)
@@ -286,26 +289,34 @@ func group(leader int) []int {
 	return pids
 }
 
-// reach dials an address until it answers.
-func reach(ctx context.Context, addr string, limit time.Duration, ended <-chan struct{}) error {
+// dialTimeout is how long one server may take to accept a connection.
+const dialTimeout = 5 * time.Second
+
+// reach dials servers in turn until one accepts a connection; what is not started here (ended is nil) is tried once.
+func reach(ctx context.Context, servers []string, limit time.Duration, ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ticks := time.NewTicker(50 * time.Millisecond)
 	defer ticks.Stop()
-	var dialer net.Dialer
+	dialer := net.Dialer{Timeout: dialTimeout}
+	names := strings.Join(servers, ",")
 	for {
-		conn, err := dialer.DialContext(ctx, "tcp", addr)
-		if err == nil {
-			return conn.Close()
+		last := errors.New("no bootstrap server is named")
+		for _, addr := range servers {
+			conn, err := dialer.DialContext(ctx, "tcp", addr)
+			if err == nil {
+				return conn.Close()
+			}
+			last = err
 		}
 		if ended == nil {
-			return fmt.Errorf("target %s cannot be reached: %w", addr, err)
+			return fmt.Errorf("target %s cannot be reached: %w", names, last)
 		}
 		select {
 		case <-ended:
 			return errProgramEnded
 		case <-ctx.Done():
-			return fmt.Errorf("target %s did not accept a connection within %v: %w", addr, limit, err)
+			return fmt.Errorf("target %s did not accept a connection within %v: %w", names, limit, last)
 		case <-ticks.C:
 		}
 	}
