@@ -261,7 +261,11 @@ func (r *run) ready(ctx context.Context) error {
 	if err != nil {
 		return failure(fmt.Errorf("connect the probing producer: %w", err))
 	}
-	defer func() { _ = producer.Close() }()
+	defer func() {
+		_ = producer.Close()
+		s := producer.TakeStats()
+		r.retries += s.Retries
+	}()
 	one, cancel := context.WithTimeoutCause(ctx, readyTimeout, errors.New("not within "+readyTimeout.String()))
 	defer cancel()
 	refused := 0

@@ -84,6 +84,7 @@ type run struct {
 	use       [2]usageSample
 	stats     driver.Stats
 	fetched   driver.Stats
+	retries   int64 // batches that any producer of the run sent again, whenever
 	started   time.Time
 	complete  bool
 	reason    string
@@ -300,6 +301,7 @@ func (r *run) takeStats() (produced, fetched driver.Stats) {
 	for _, p := range r.pacers {
 		s := p.producer.TakeStats()
 		produced.Add(&s)
+		r.retries += s.Retries
 		r.throttled = max(r.throttled, time.Duration(s.ThrottleNanos))
 	}
 	for _, rd := range r.readers {
@@ -336,6 +338,8 @@ func (r *run) flush(ctx context.Context, pacersDone <-chan struct{}) {
 	}
 	for _, p := range r.pacers {
 		_ = p.producer.Close()
+		s := p.producer.TakeStats()
+		r.retries += s.Retries
 	}
 	<-pacersDone
 }

@@ -12,7 +12,7 @@ type Stats struct {
 	WireBytes         int64 // the same as they went over the wire, batch headers included
 	Requests          int64 // produce or fetch requests
 	RequestBytes      int64 // whole frames
-	Retries           int64 // batches sent again
+	Retries           int64 // batches sent again (kgo: requests that had no answer; what it sends again after one it does not tell)
 	EmptyFetches      int64 // fetch answers without records
 	Commits           int64
 	CommitErrors      int64

@@ -165,13 +165,19 @@ func (c *counters) OnFetchBatchRead(_ kgo.BrokerMetadata, _ string, _ int32, m k
 	c.s.Batch(int64(m.NumRecords), int64(m.UncompressedBytes), int64(m.CompressedBytes)+61)
 }
 
-// OnBrokerE2E counts produce and fetch requests. The batches of a request are told separately, mostly after it.
+// OnBrokerE2E counts produce and fetch requests, and produce requests that had no answer. The batches of a request are told separately, mostly after it.
 func (c *counters) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e kgo.BrokerE2E) {
-	if key > 1 || e.Err() != nil {
+	if key > 1 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if e.Err() != nil {
+		if key == 0 && e.BytesWritten > 0 { // its batches may be in the log, and are sent again
+			c.s.Retries++
+		}
+		return
+	}
 	if key == 1 {
 		c.s.Request(0, int64(e.BytesRead))
 		return
