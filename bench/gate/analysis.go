@@ -11,8 +11,6 @@ import (
 
 	"github.com/tidemark/tidemark/bench/stats"
 	"github.com/tidemark/tidemark/bench/store"
-	"github.com/tidemark/tidemark/loadgen/result"
-	"github.com/tidemark/tidemark/loadgen/workload"
 )
 
 // Comparison is one metric of one cell against another cell's.
@@ -101,57 +99,6 @@ func Analyse(d *store.Data) *Analysis {
 	a.Bracket = bracket(d)
 	a.Models = models(d)
 	return a
-}
-
-// bracket judges each of the ladder's runs by the objective.
-func bracket(d *store.Data) stats.Bracket {
-	if d.Plan.SLOP99MS <= 0 {
-		return stats.Bracket{Why: "the suite has no objective"}
-	}
-	var probes []stats.Probe
-	tried := 0
-	for _, r := range d.Runs {
-		c := d.Cell(r.Cell)
-		if c == nil || c.Role != store.Ladder {
-			continue
-		}
-		tried++
-		p := stats.Probe{Rate: r.Rate}
-		switch passed, told := Passes(&d.Plan, c, r); {
-		case !told:
-			continue
-		case passed:
-			p.Passed = 1
-		default:
-			p.Failed = 1
-		}
-		probes = append(probes, p)
-	}
-	if tried > 0 && len(probes) == 0 {
-		return stats.Bracket{Why: "no run tells, each was limited by the generator, throttled or cut short"}
-	}
-	return stats.BracketOf(probes)
-}
-
-// Passes reports whether a run met the suite's objective: its rate was held, no record of it failed or stayed without an
-// answer, and its p99 is within. A saturated run did not; one that the generator or a quota limited, that was cut short or
-// is invalid says nothing (told is false).
-func Passes(p *store.Plan, c *store.Cell, r *store.Run) (passed, told bool) {
-	switch {
-	case r.Result == nil || r.Marked(store.MarkProfiled):
-		return false, false
-	case r.Status == store.Saturated:
-		return false, true
-	case !r.Countable():
-		return false, false
-	}
-	l := r.Result.Clocks[result.Ack]
-	if c.Asked.Acks == workload.AcksNone {
-		l = r.Result.Clocks[result.Delivery]
-	}
-	q, ok := l.At(99)
-	e := r.Result.Ends
-	return ok && l.Sound && !q.Censored && float64(q.Nanos) <= p.SLOP99MS*1e6 && e.Failed+e.Unanswered+e.Unsent == 0, true
 }
 
 // Estimate returns a cell's estimate of a metric; ok is false where no run had it.

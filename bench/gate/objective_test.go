@@ -51,6 +51,46 @@ func p99(r *store.Run, nanos int64) {
 	r.Result.Clocks[result.Ack] = result.Latency{Count: 1000, Sound: true, Percentiles: []result.Percentile{{P: 99, Nanos: nanos, Above: 10}}}
 }
 
+// TestABracketRestsOnFreshRuns: the ladder's own run at a rate is none of the three, and neither bounds a rate of which a run
+// told nothing. Rates of a fixed ladder are told by the runs that tell.
+func TestABracketRestsOnFreshRuns(t *testing.T) {
+	const climb = "1+ 2+ 3+ 4- 5- " // then fresh runs: + passed, - did not, ? told nothing
+	for name, c := range map[string]struct {
+		runs      string
+		fixed     bool
+		low, high float64
+	}{
+		"three of each":        {climb + "3+ 4- 4- 3+ 4- 3+", false, 3, 4},
+		"two fresh passed":     {climb + "3+ 4- 2+ 4- 3+ 4- 2+ 2+", false, 2, 4},
+		"two fresh failed":     {climb + "3+ 4- 3+ 5- 4- 5- 3+ 5-", false, 3, 5},
+		"one passed untold":    {climb + "3+ 4- 2+ 4- 3+ 4- 3? 2+ 2+", false, 2, 4},
+		"one failed untold":    {climb + "3+ 4- 3+ 5- 4- 4? 5- 3+ 5-", false, 3, 5},
+		"untold on the ladder": {"1+ 2+ 3? 1+ 2+ 2+ 3- 3- 3- 2+", false, 2, 0},
+		"fails throughout":     {"1- 2- 3- 1- 3- 3- 1- 1-", false, 0, 1},
+		"a fixed ladder":       {"1+ 2- 1+ 2? 2- 1+ 1? 2-", true, 1, 2},
+	} {
+		d := &store.Data{Plan: store.Plan{SLOP99MS: 10}}
+		for n := range 5 {
+			d.Plan.Cells = append(d.Plan.Cells, store.Cell{Number: n + 1, Role: store.Ladder, Kind: store.Latency, Searched: !c.fixed})
+		}
+		for _, one := range strings.Fields(c.runs) {
+			n := int(one[0] - '0')
+			r := &store.Run{Cell: n, Rate: float64(n), Status: store.OK, Result: &result.Result{Clocks: map[string]result.Latency{}}}
+			p99(r, 5e6)
+			switch one[1] {
+			case '-':
+				r.Status = store.Saturated
+			case '?':
+				r.Status = store.GeneratorLimited
+			}
+			d.Runs = append(d.Runs, r)
+		}
+		if b := gate.Analyse(d).Bracket; b.Low != c.low || b.High != c.high || b.Found != (c.low > 0 && c.high > 0) {
+			t.Errorf("%s: %+v, want %v to %v", name, b, c.low, c.high)
+		}
+	}
+}
+
 // TestCliffsOfAPairwiseDesign: what failed, saturated or sits far off is listed, and nothing of another design.
 func TestCliffsOfAPairwiseDesign(t *testing.T) {
 	d := data(5, 0.02, 1, 1.1, 0.95, 6, 1, 0.1)

@@ -17,6 +17,9 @@ type Probe struct {
 	Rate   float64 `json:"rate"`
 	Passed int     `json:"passed"`
 	Failed int     `json:"failed"`
+	// Climbed of these are the ladder's own runs, which are not fresh. Untold runs told nothing: the rate bounds nothing then.
+	Climbed int `json:"climbed,omitempty"`
+	Untold  int `json:"untold,omitempty"`
 }
 
 // Bracket is a capacity under an objective: it lies between Low, the highest rate of which three of three runs passed,
@@ -36,8 +39,8 @@ func BracketOf(probes []Probe) Bracket {
 	fit := monotone(probes)
 	var b Bracket
 	for _, p := range fit {
-		switch n := p.Passed + p.Failed; {
-		case n < freshRuns:
+		switch fresh := p.Passed + p.Failed - p.Climbed; {
+		case fresh < freshRuns || p.Untold > 0:
 		case p.share == 1 && p.Failed == 0:
 			b.Low = p.Rate
 		case p.share == 0 && p.Passed == 0 && b.High == 0:
@@ -68,15 +71,17 @@ type fitted struct {
 func monotone(probes []Probe) []fitted {
 	byRate := map[float64]Probe{}
 	for _, p := range probes {
-		if p.Passed+p.Failed <= 0 || math.IsNaN(p.Rate) || p.Rate <= 0 {
+		if math.IsNaN(p.Rate) || p.Rate <= 0 {
 			continue
 		}
 		q := byRate[p.Rate]
-		byRate[p.Rate] = Probe{p.Rate, q.Passed + p.Passed, q.Failed + p.Failed}
+		byRate[p.Rate] = Probe{p.Rate, q.Passed + p.Passed, q.Failed + p.Failed, q.Climbed + p.Climbed, q.Untold + p.Untold}
 	}
 	var out []fitted
 	for _, p := range byRate {
-		out = append(out, fitted{Probe: p})
+		if p.Passed+p.Failed > 0 {
+			out = append(out, fitted{Probe: p})
+		}
 	}
 	slices.SortFunc(out, func(a, b fitted) int { return cmp.Compare(a.Rate, b.Rate) })
 	type block struct{ passed, all, rates int }
@@ -102,8 +107,7 @@ func monotone(probes []Probe) []fitted {
 }
 
 // Search finds a capacity under an objective: an ascending ladder, one run a rung, until the objective broke twice; then
-// the rungs around the break, in random order, until each has three fresh
-// runs. It decides only which rate comes next; the
+// the rungs around the break, in random order, until each has three fresh runs. It decides only which rate comes next; the
 // caller makes each run on drained partitions and clean pages. It is not safe for concurrent use.
 type Search struct {
 	rungs  []float64
@@ -147,6 +151,9 @@ func (s *Search) Record(rate float64, passed bool) {
 	if passed {
 		p = Probe{Rate: rate, Passed: 1}
 	}
+	if !s.around {
+		p.Climbed = 1
+	}
 	s.probes = append(s.probes, p)
 	if s.around {
 		s.queue = s.queue[1:]
@@ -174,7 +181,13 @@ func (s *Search) Skip(rate float64) {
 }
 
 // Bracket is what has been found so far.
-func (s *Search) Bracket() Bracket { return BracketOf(s.probes) }
+func (s *Search) Bracket() Bracket {
+	probes := slices.Clone(s.probes)
+	for rate := range s.silent {
+		probes = append(probes, Probe{Rate: rate, Untold: 1})
+	}
+	return BracketOf(probes)
+}
 
 // plan queues the runs that rungs around the break still need.
 func (s *Search) plan() {

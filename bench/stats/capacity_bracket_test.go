@@ -95,6 +95,10 @@ func TestABracketNeedsThreeRunsThatAgree(t *testing.T) {
 		"nothing passed":            {[]stats.Probe{{Rate: 1, Failed: 3}}, 0, 1, false},
 		"a pass above a failure":    {[]stats.Probe{{Rate: 1, Passed: 3}, {Rate: 2, Failed: 3}, {Rate: 3, Passed: 3}, {Rate: 4, Failed: 3}}, 1, 4, true},
 		"a rate that is no number":  {[]stats.Probe{{Rate: math.NaN(), Passed: 3}, {Rate: 1, Passed: 3}, {Rate: 2, Failed: 3}}, 1, 2, true},
+		"the ladder's, two fresh":   {[]stats.Probe{{Rate: 1, Passed: 3, Climbed: 1}, {Rate: 2, Failed: 3}}, 0, 2, false},
+		"the ladder's, three fresh": {[]stats.Probe{{Rate: 1, Passed: 4, Climbed: 1}, {Rate: 2, Failed: 2}, {Rate: 2, Failed: 2, Climbed: 1}}, 1, 2, true},
+		"the ladder's own failed":   {[]stats.Probe{{Rate: 1, Passed: 3}, {Rate: 2, Passed: 3, Failed: 1, Climbed: 1}, {Rate: 3, Failed: 3}}, 1, 3, true},
+		"one run tells nothing":     {[]stats.Probe{{Rate: 1, Passed: 3}, {Rate: 2, Passed: 3, Untold: 1}, {Rate: 3, Failed: 3, Untold: 1}, {Rate: 4, Failed: 3}}, 1, 4, true},
 		"no run at a rate of a row": {[]stats.Probe{{Rate: 1}, {Rate: 2, Passed: 3}, {Rate: 3, Failed: 3}}, 2, 3, true},
 	} {
 		b := stats.BracketOf(c.probes)

@@ -47,3 +47,22 @@ func TestASearchGoesOnWithoutRunsThatTellNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestARateWithARunThatToldNothingBoundsNothing: two of its fresh runs may agree with the ladder's, which are three runs and no
+// three fresh ones.
+func TestARateWithARunThatToldNothingBoundsNothing(t *testing.T) {
+	for seed := range uint64(50) {
+		s := stats.NewSearch([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9}, rand.New(rand.NewPCG(seed, 9)))
+		asked := map[float64]int{}
+		for rate, more := s.Next(); more; rate, more = s.Next() {
+			if asked[rate]++; (rate == 5 || rate == 6) && asked[rate] == stats.SearchRuns {
+				s.Skip(rate)
+			} else {
+				s.Record(rate, rate <= 5)
+			}
+		}
+		if b := s.Bracket(); b.Low != 4 || b.High != 7 || !b.Found {
+			t.Errorf("seed %d: %+v, want 4 to 7", seed, b)
+		}
+	}
+}

@@ -24,26 +24,43 @@ func (b *bench) planned() int {
 
 // underObjective is the clause of the Answer about the capacity under the suite's objective; "" without one.
 func (b *bench) underObjective() string {
-	passed, all := map[float64]int{}, map[float64]int{}
+	at := map[float64]*tries{}
 	ran := false
+	up := climb{}
 	for _, r := range b.runs {
 		if r.cell.Role != "ladder" || b.plan.Objective <= 0 {
 			continue
 		}
 		ran = true
-		if r.result == nil || r.Status != "saturated" && !r.counts() || !(r.Rate > 0) {
-			continue // it tells nothing
+		if !(r.Rate > 0) {
+			continue
 		}
-		all[r.Rate]++
-		if r.Status != "saturated" && b.met(r) {
-			passed[r.Rate]++
+		t := at[r.Rate]
+		if t == nil {
+			t = &tries{}
+			at[r.Rate] = t
+		}
+		tells := r.result != nil && (r.Status == "saturated" && !r.marked("profiled") || r.counts())
+		met := tells && r.Status != "saturated" && b.met(r)
+		ofLadder := r.cell.Searched && up.takes(r.Rate, met, tells)
+		switch {
+		case tells:
+			t.all++
+			if met {
+				t.passed++
+			}
+			if !ofLadder {
+				t.fresh++
+			}
+		case r.cell.Searched:
+			t.silent = true
 		}
 	}
 	if !ran {
 		return ""
 	}
 	text := fmt.Sprintf("the highest rate with a p99 within %s ms ", three(b.plan.Objective))
-	low, high, why := edges(passed, all)
+	low, high, why := edges(at)
 	if why != "" {
 		return text + "was not found: " + why
 	}
@@ -65,18 +82,47 @@ func (b *bench) met(r *run) bool {
 	return false
 }
 
-// edges are the highest rate that three runs passed and the lowest that three failed, after a fit that never rises with the
-// rate: at each rate the least, over all stretches that begin at or below it, of the greatest mean over where they end.
-func edges(passed, all map[float64]int) (low, high float64, why string) {
+// tries are the runs at one rate: those that tell, how many of them passed and how many were fresh, and whether one tells
+// nothing of a search that asked it to.
+type tries struct {
+	all, passed, fresh int
+	silent             bool
+}
+
+// climb follows a search's ladder: rising rates, one run each, until two have not passed or one has told nothing. Its runs are
+// not fresh: they decide which rates are run again.
+type climb struct {
+	rate   float64
+	missed int
+	over   bool
+}
+
+// takes reports whether the next run of a search is the ladder's.
+func (c *climb) takes(rate float64, met, tells bool) bool {
+	if c.over = c.over || rate <= c.rate || c.missed > 1; c.over {
+		return false
+	}
+	c.rate, c.over = rate, !tells
+	if !met {
+		c.missed++
+	}
+	return true
+}
+
+// edges are the highest rate that three fresh runs passed and the lowest that three failed, after a fit that never rises with
+// the rate: at each rate the least, over all stretches that begin at or below it, of the greatest mean over where they end.
+func edges(at map[float64]*tries) (low, high float64, why string) {
 	var rates []float64
-	for r := range all {
-		rates = append(rates, r)
+	for r, t := range at {
+		if t.all > 0 {
+			rates = append(rates, r)
+		}
 	}
 	slices.Sort(rates)
 	share := func(from, to int) float64 {
 		p, n := 0, 0
 		for _, r := range rates[from : to+1] {
-			p, n = p+passed[r], n+all[r]
+			p, n = p+at[r].passed, n+at[r].all
 		}
 		return float64(p) / float64(n)
 	}
@@ -89,11 +135,11 @@ func edges(passed, all map[float64]int) (low, high float64, why string) {
 			}
 			fit = min(fit, most)
 		}
-		switch n := all[r]; {
-		case n < 3:
-		case passed[r] == n && fit == 1:
+		switch t := at[r]; {
+		case t.fresh < 3 || t.silent:
+		case t.passed == t.all && fit == 1:
 			low = r
-		case passed[r] == 0 && fit == 0 && high == 0:
+		case t.passed == 0 && fit == 0 && high == 0:
 			high = r
 		}
 	}
