@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,14 +45,11 @@ func (r *run) contact(ctx context.Context, missing []string) error {
 		return failure(fmt.Errorf("first contact: %w", err))
 	}
 	r.askQuotas(one, c)
-	minISR := 0
-	if t := r.before[r.topics[0].Name]; t != nil {
-		_, _ = fmt.Sscan(t["min.insync.replicas"], &minISR)
-	}
 	for _, t := range r.topics {
 		row := result.ContactTopic{Name: t.Name, Partitions: r.spec.Partitions, Replication: r.spec.Replication, Missing: slices.Contains(missing, t.Name)}
 		if tv := r.view.Topics[t.Name]; tv != nil && !row.Missing {
-			row.Partitions, row.MinISR = len(tv.Partitions), minISR
+			row.Partitions = len(tv.Partitions)
+			row.MinISR, _ = strconv.Atoi(r.before[t.Name]["min.insync.replicas"]) // 0: not told
 			for i, p := range tv.Partitions {
 				if i == 0 || p.ISR < row.InSync {
 					row.InSync, row.Replication = p.ISR, p.Replicas

@@ -310,14 +310,16 @@ func (r *run) dropTopics() {
 	}
 }
 
-// readTopicSettings reads back what the first topic's settings are in effect; a target that does not tell is no error.
+// readTopicSettings reads back what each topic's settings are in effect; a target that does not tell is no error.
 func (r *run) readTopicSettings(ctx context.Context) {
 	one, cancel := context.WithTimeout(ctx, contactTimeout)
 	defer cancel()
 	req := kmsg.NewPtrDescribeConfigsRequest()
-	res := kmsg.NewDescribeConfigsRequestResource()
-	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, r.topics[0].Name
-	req.Resources = append(req.Resources, res)
+	for _, t := range r.topics {
+		res := kmsg.NewDescribeConfigsRequestResource()
+		res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, t.Name
+		req.Resources = append(req.Resources, res)
+	}
 	kresp, err := r.cluster.Ask(one, req)
 	if err != nil {
 		return
