@@ -123,6 +123,21 @@ func TestPyroscopeThatFails(t *testing.T) {
 	}
 }
 
+// TestAnAddressHoldsNoPassword: a bench writes it into its results, and prints it.
+func TestAnAddressHoldsNoPassword(t *testing.T) {
+	for _, bad := range []string{"http://user:secret@127.0.0.1:4040", "https://secret@profiles.example", "http://user:secret%zz@127.0.0.1:4040", "user:secret@127.0.0.1:4040"} {
+		if err := CheckAddress(bad); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", bad, err)
+		}
+		if _, err := NewPusher(bad); err == nil {
+			t.Errorf("%s: a pusher takes it", bad)
+		}
+	}
+	if err := CheckAddress("https://profiles.example/base"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestReceiverRefuses(t *testing.T) {
 	r, err := NewReceiver(t.TempDir())
 	if err != nil {

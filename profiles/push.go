@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,10 +34,13 @@ type Pusher struct {
 	done   chan struct{}
 }
 
-// CheckAddress refuses what is no address of a Pyroscope server.
+// CheckAddress refuses what is no address of a Pyroscope server, and one that holds a password: it would stand in the results.
 func CheckAddress(address string) error {
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	switch {
+	case strings.Contains(address, "@") && (err != nil || u.User != nil || u.Host == ""):
+		return errors.New("pyroscope address: it holds a name or password, which would stand in the results: want http://HOST:PORT")
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("pyroscope address %q: want http://HOST:PORT", address)
 	}
 	return nil
