@@ -86,8 +86,10 @@ func (r *run) roundTrips(ctx context.Context, c *result.Contact) error {
 	for _, id := range ids[:min(len(ids), contactBrokers)] {
 		var own []int64
 		for i := range contactTrips + 1 {
+			req := kmsg.NewPtrApiVersionsRequest()
+			req.ClientSoftwareName, req.ClientSoftwareVersion = "tidemark", "1" // without names it is refused, and tells nothing
 			from := clock.Nanos()
-			kresp, err := r.cluster.AskBroker(ctx, r.view.Brokers[id], kmsg.NewPtrApiVersionsRequest())
+			kresp, err := r.cluster.AskBroker(ctx, r.view.Brokers[id], req)
 			if err != nil {
 				return fmt.Errorf("broker %d: %w", id, err)
 			}

@@ -59,6 +59,9 @@ func TestEachTopicTellsItsOwnSettings(t *testing.T) {
 	if ExitCode(err) != exitFailure || !strings.Contains(err.Error(), "topic p-1: a partition has 3 replicas in sync, fewer than its min.insync.replicas 4") {
 		t.Errorf("%v", err)
 	}
+	if strings.Contains(notes.String(), "produce v0 to v0") { // an ApiVersions that names no client is refused
+		t.Errorf("the versions of Produce were not read:\n%s", notes.String())
+	}
 	for _, want := range []string{"p-0   1 partition, at least 3 of 3 replicas in sync, min.insync.replicas 3", "p-1   1 partition, at least 3 of 3 replicas in sync, min.insync.replicas 4"} {
 		if !strings.Contains(notes.String(), want) {
 			t.Errorf("no %q in\n%s", want, notes.String())
