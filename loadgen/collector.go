@@ -157,9 +157,11 @@ func (c *collector) finish() {
 // progressState is what live progress shows.
 type progressState struct {
 	elapsed, planned time.Duration
+	warmUp           time.Duration // how long it is
 	warming          bool
 	asked, reached   float64
 	hist             *hdrhistogram.Histogram // ack, of the last second
+	ack              sparse                  // the same as it was taken
 	pacerP99         int64
 	lag, failed      int64
 	sum              counts
@@ -168,7 +170,7 @@ type progressState struct {
 func (c *collector) state() progressState {
 	now := clock.Nanos()
 	r := c.r
-	st := progressState{elapsed: time.Duration(now - r.begin), planned: time.Duration(r.planned - r.begin), warming: now < r.window.start, asked: r.spec.Rate}
+	st := progressState{elapsed: time.Duration(now - r.begin), planned: time.Duration(r.planned - r.begin), warmUp: time.Duration(r.window.start - r.begin), warming: now < r.window.start, asked: r.spec.Rate}
 	sum, seconds, _ := totals(r.books)
 	st.sum, st.failed = sum, sum.failed
 	if n := len(seconds); n > 1 {
@@ -176,7 +178,8 @@ func (c *collector) state() progressState {
 	}
 	if n := len(c.seconds); n > 0 {
 		last := &c.seconds[n-1]
-		st.hist, st.lag = last.clocks[clockAck].spread(), last.lag
+		st.ack, st.lag = last.clocks[clockAck], last.lag
+		st.hist = st.ack.spread()
 		st.pacerP99 = last.clocks[clockPacer].spread().ValueAtPercentile(99)
 	}
 	return st

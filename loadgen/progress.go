@@ -99,27 +99,35 @@ func (l *liveLine) done() {
 	l.bars.Wait()
 }
 
-// perfLines are kafka-producer-perf-test's lines, one each five seconds. Its MB is 2^20 bytes; its latencies are whole
-// milliseconds but for the average.
+// perfLines are kafka-producer-perf-test's lines, one each five seconds of the window: what each counts, and its latencies, are
+// of the time since the line before. Its MB is 2^20 bytes; its latencies are whole milliseconds but for the average.
 type perfLines struct {
 	w           io.Writer
-	n           int
 	lastRecords int64
 	lastBytes   int64
 	last        time.Duration
+	ack         sparse // since then
 }
 
+// perfEvery is the time between two lines, less what a second may come early behind a late one.
+const perfEvery = 5*time.Second - 500*time.Millisecond
+
 func (p *perfLines) show(s progressState) {
-	if p.n++; p.n%5 != 0 || s.warming {
+	if p.last = max(p.last, s.warmUp); s.warming {
+		return
+	}
+	p.ack = joined(p.ack, s.ack)
+	if s.elapsed-p.last < perfEvery {
 		return
 	}
 	secs := (s.elapsed - p.last).Seconds()
 	records, bytes := s.sum.ackedDuring-p.lastRecords, s.sum.ackedDuringBytes-p.lastBytes
-	p.last, p.lastRecords, p.lastBytes = s.elapsed, s.sum.ackedDuring, s.sum.ackedDuringBytes
 	mean, worst := 0.0, 0.0
-	if s.hist != nil && s.hist.TotalCount() > 0 {
-		mean, worst = s.hist.Mean()/1e6, float64(s.hist.Max())/1e6
+	if p.ack.total > 0 {
+		h := p.ack.spread()
+		mean, worst = h.Mean()/1e6, float64(h.Max())/1e6
 	}
+	p.last, p.lastRecords, p.lastBytes, p.ack = s.elapsed, s.sum.ackedDuring, s.sum.ackedDuringBytes, sparse{}
 	_, _ = fmt.Fprintf(p.w, "%d records sent, %.1f records/sec (%.2f MB/sec), %.1f ms avg latency, %.1f ms max latency.\n",
 		records, float64(records)/secs, float64(bytes)/secs/(1<<20), mean, worst)
 }
