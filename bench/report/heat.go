@@ -87,16 +87,13 @@ func (h *heat) run(p *page, r *store.Run, name string, merge int) {
 		h.missing = logs.err.Error()
 	}
 	intervals := r.Result.Intervals
+	stretches := logs.bySecond(len(intervals))
 	for i := 0; i < len(intervals); i += merge {
 		part := intervals[i:min(len(intervals), i+merge)]
 		s := second{run: r, start: float64(part[0].StartNanos) / 1e9, bins: map[int]int64{}, first: i == 0}
 		for k, in := range part {
 			s.length += float64(in.LengthNanos) / 1e9
-			stretches := logs.seconds[min(i+k, len(logs.seconds)):min(i+k+1, len(logs.seconds))]
-			if i+k == len(intervals)-1 { // collections do not fall on the window's seconds: there may be one more of them
-				stretches = logs.seconds[min(i+k, len(logs.seconds)):]
-			}
-			for _, stretch := range stretches {
+			for _, stretch := range stretches[i+k] {
 				h.count(&s, stretch)
 			}
 		}
@@ -205,7 +202,7 @@ func (h *heat) figure(p *page) *figure {
 	title := fmt.Sprintf("%s over time", short(h.c.Name, 60))
 	if rows > 0 {
 		title = fmt.Sprintf("%s over time: records by second and %s latency", short(h.c.Name, 60), clock(h.c.Cell))
-		what += " Stronger: more of that second's records (steps at 0.01, 0.1, 1, 5 and 20%); every record that was late shows."
+		what += " A record stands in the second in which it ended. Stronger: more of that second's records (steps at 0.01, 0.1, 1, 5 and 20%); every record that was late shows."
 	}
 	if len(h.c.Settings) > 0 {
 		var changed []string
@@ -426,8 +423,13 @@ func (h *heat) slowest() string {
 	if run == nil {
 		return ""
 	}
-	s := fmt.Sprintf("The slowest record (%s, %s ms) was intended in second %s of repeat %d, whose p99 was %s ms.",
-		name, milliseconds(worst.Max), whole(float64(at.StartNanos)/1e9), run.Repeat, milliseconds(worst.P99))
+	// A second's latencies are those of the records that ended in it, in the last one and behind it.
+	ended, behind := map[string]string{result.Ack: "acked", result.Delivery: "delivered"}[name], ""
+	if last := run.Result.Intervals[len(run.Result.Intervals)-1]; at.StartNanos == last.StartNanos {
+		behind = " or in the drain behind it"
+	}
+	s := fmt.Sprintf("The slowest record (%s, %s ms) was %s in second %s of repeat %d%s, whose p99 was %s ms.",
+		name, milliseconds(worst.Max), ended, whole(float64(at.StartNanos)/1e9), run.Repeat, behind, milliseconds(worst.P99))
 	var also []string
 	if l, ok := at.Clocks[result.Pacer]; ok && l.Count > 0 {
 		also = append(also, fmt.Sprintf("the generator's own lateness reached %s ms", milliseconds(l.Max)))

@@ -1,11 +1,14 @@
 package report
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -16,6 +19,7 @@ import (
 // a second, and all together.
 type interval struct {
 	seconds []*hdrhistogram.Histogram
+	startMS int64 // the log's own start, which is the window's; without one the first line's
 	total   *hdrhistogram.Histogram
 	err     error
 }
@@ -24,6 +28,7 @@ type interval struct {
 const (
 	maxLogBytes = 32 << 20
 	maxSeconds  = 3600
+	headBytes   = 4096 // in which a log says when it began
 )
 
 // histograms reads the .hlog of a clock, once for each run: its own file's lines without a tag, or where it has no file those
@@ -57,7 +62,9 @@ func readTagged(r io.Reader, name, tag string) (in *interval) {
 			in = &interval{err: fmt.Errorf("%s is damaged: %v", name, problem)}
 		}
 	}()
-	reader := hdrhistogram.NewHistogramLogReader(io.LimitReader(r, maxLogBytes))
+	lines := bufio.NewReaderSize(io.LimitReader(r, maxLogBytes), headBytes)
+	head, _ := lines.Peek(headBytes)
+	reader := hdrhistogram.NewHistogramLogReader(lines)
 	for last := int64(math.MinInt64); len(in.seconds) < maxSeconds; {
 		h, err := reader.NextIntervalHistogram()
 		if err != nil {
@@ -84,5 +91,28 @@ func readTagged(r io.Reader, name, tag string) (in *interval) {
 	if in.total == nil || in.total.TotalCount() == 0 {
 		return &interval{err: fmt.Errorf("%s holds no histogram", name)}
 	}
+	in.startMS = startOf(head, in.seconds[0].StartTimeMs())
 	return in
+}
+
+// startOf is the start that a log's head tells, in milliseconds since the epoch; where it tells none, what is given.
+func startOf(head []byte, none int64) int64 {
+	_, rest, ok := strings.Cut(string(head), "#[StartTime: ")
+	text, _, _ := strings.Cut(rest, " ")
+	seconds, err := strconv.ParseFloat(text, 64)
+	if !ok || err != nil || !(math.Abs(seconds) < 1e12) {
+		return none
+	}
+	return int64(math.Round(1000 * seconds))
+}
+
+// bySecond lays the histograms out by the second of the window in which each begins, as the intervals of a result are: a log
+// has no line for a second in which nothing ended. What the drain brought is the last one's.
+func (in *interval) bySecond(seconds int) [][]*hdrhistogram.Histogram {
+	out := make([][]*hdrhistogram.Histogram, seconds)
+	for _, h := range in.seconds {
+		i := min(max(int(math.Round(float64(h.StartTimeMs()-in.startMS)/1000)), 0), seconds-1)
+		out[i] = append(out[i], h)
+	}
+	return out
 }
