@@ -303,7 +303,11 @@ func (l *Log) create(s *segment) error {
 	}
 	defer lease.Release()
 	if c := l.Config(); c.Preallocate {
-		return lease.f.Preallocate(0, c.segmentBytes())
+		err = lease.f.Preallocate(0, c.segmentBytes())
 	}
-	return nil
+	if err != nil { // left empty, the file would be where the log ends, or goes on, at the next start
+		l.dropFiles(s, true)
+		err = errors.Join(err, l.env.FS.Remove(l.fileName(s.base, kindLog.suffix())))
+	}
+	return err
 }

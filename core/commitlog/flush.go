@@ -275,6 +275,7 @@ func (l *Log) Close() error {
 		l.env.Logger.Warn("room behind the last batch could not be given back; the next start cuts it off", "folder", l.Dir(), "error", err)
 		l.forgetRoom()
 	}
+	l.clear()
 	if l.leave() {
 		err := l.stampLast()
 		l.state.Store(stateClosed)

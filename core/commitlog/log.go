@@ -83,6 +83,7 @@ type Log struct {
 	// work serialises flush, retention, truncation and close, and is held across their I/O.
 	work struct {
 		sync.Mutex
+		gone    []*segment // have left mu.segs, and not all of their files are renamed
 		deleted []deletedFile
 		cuts    int // truncations so far
 	}

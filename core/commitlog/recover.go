@@ -130,15 +130,13 @@ func (l *Log) recover(start, durable, written kafka.Offset, writtenID kafka.Topi
 		written = 0
 	}
 	point := max(durable, written)
-	if !l.loadEpochs() {
-		point, durable = 0, 0
-	}
+	learn := !l.loadEpochs()
 	known := l.Epochs()
 	var segs []*segment
 	for _, base := range d.bases {
 		segs = append(segs, newSegment(base))
 	}
-	segs, from, err := l.recoverSegments(segs, point)
+	segs, from, err := l.recoverSegments(segs, point, learn)
 	if err != nil {
 		return err
 	}
@@ -220,8 +218,9 @@ func (l *Log) removeSegment(s *segment) error {
 
 // recoverSegments takes stock of every segment: those below the recovery point by their indexes, the others by
 // reading them. It returns the offset of the first batch that it has read. The log ends where the batches do: what
-// lies behind damage, or behind a hole that no compaction has made, goes.
-func (l *Log) recoverSegments(segs []*segment, point kafka.Offset) ([]*segment, kafka.Offset, error) {
+// lies behind damage, or behind a hole that no compaction has made, goes. learn: nothing is known of the leader epochs, so the
+// headers are read of what is believed too.
+func (l *Log) recoverSegments(segs []*segment, point kafka.Offset, learn bool) ([]*segment, kafka.Offset, error) {
 	from := kafka.Offset(-1)
 	for i, s := range segs {
 		whole := i+1 < len(segs) && segs[i+1].base <= point
@@ -235,9 +234,14 @@ func (l *Log) recoverSegments(segs []*segment, point kafka.Offset) ([]*segment, 
 			if err := l.trust(s); err != nil {
 				return nil, 0, err
 			}
+			if learn {
+				if err := l.learnEpochs(s, s.size); err != nil {
+					return nil, 0, err
+				}
+			}
 			continue
 		}
-		first, torn, err := l.reread(s, point)
+		first, torn, err := l.reread(s, point, learn)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -311,7 +315,7 @@ func (l *Log) spillAndDrop(s *segment) error {
 
 // reread checks a segment from the last index entry below the recovery point on, cuts it off where the batches end,
 // and makes its indexes anew from there. It returns the offset at which it began to read, and whether it cut.
-func (l *Log) reread(s *segment, point kafka.Offset) (kafka.Offset, bool, error) {
+func (l *Log) reread(s *segment, point kafka.Offset, learn bool) (kafka.Offset, bool, error) {
 	st, err := l.env.FS.Stat(l.fileName(s.base, kindLog.suffix()))
 	if err != nil {
 		return 0, false, err
@@ -329,6 +333,11 @@ func (l *Log) reread(s *segment, point kafka.Offset) (kafka.Offset, bool, error)
 	}
 	if at.pos > 0 && (!l.batchAt(s, &at) || !l.timesFit(s, at)) {
 		at = rescanFrom{} // the index points into the middle of something, or the time index lacks entries
+	}
+	if learn && at.pos > 0 {
+		if err := l.learnEpochs(s, at.pos); err != nil {
+			return 0, false, err
+		}
 	}
 	end, err := l.learn(s, at)
 	if err != nil {
@@ -389,6 +398,30 @@ func (l *Log) learn(s *segment, at rescanFrom) (int64, error) {
 	l.mu.epochs.cutEnd(first)
 	l.mu.Unlock()
 	return l.rescan(s, at, true)
+}
+
+// learnEpochs takes the leader epochs from the headers of a segment's batches up to end, which are believed: damage only ends it.
+func (l *Log) learnEpochs(s *segment, end int64) error {
+	lease, err := l.acquire(s, kindLog)
+	if err != nil {
+		return err
+	}
+	defer lease.Release()
+	sc := newScanner(lease, end, l.env.Pool, scanChunk)
+	defer sc.close()
+	for pos := int64(0); ; {
+		h, size, err := sc.header(pos)
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return ignoreDamage(err)
+		}
+		l.mu.Lock()
+		l.mu.epochs.assign(h.PartitionLeaderEpoch(), h.BaseOffset())
+		l.mu.Unlock()
+		pos += size
+	}
 }
 
 // rescanFrom is a state of a segment's indexes that a rescan goes on from: before the batch at pos, which the last

@@ -228,6 +228,9 @@ func (l *Log) AbortedTxns(from, limit kafka.Offset) ([]AbortedTxn, error) {
 		if !errors.Is(err, errDead) {
 			return found, err
 		}
+		if err := l.readyAgain(); err != nil {
+			return nil, err // all of its segments have left
+		}
 		// A segment was deleted or replaced between look-up and read: look again. What replaced it is in the list.
 	}
 }

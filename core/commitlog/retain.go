@@ -1,7 +1,9 @@
 package commitlog
 
 import (
+	"errors"
 	"fmt"
+	"math"
 
 	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/core/kafka"
@@ -61,16 +63,35 @@ func (l *Log) Retain(nowMS int64, limit kafka.Offset) (deleted int, roll bool, e
 		l.mu.segs = append([]*segment(nil), segs[n:]...)
 	}
 	l.mu.Unlock()
-	for _, s := range gone {
-		if err := l.retire(s, clock.Later(nowMS, c.FileDeleteDelayMS)); err != nil {
-			return deleted, false, fmt.Errorf("delete segment %d of %s: %w", s.base, l.Dir(), err)
-		}
-		deleted++
+	l.work.gone = append(l.work.gone, gone...)
+	if deleted, err = l.retireGone(clock.Later(nowMS, c.FileDeleteDelayMS)); err != nil {
+		return deleted, false, err
 	}
 	if err := l.unlinkDue(nowMS); err != nil {
 		return deleted, false, err
 	}
 	return deleted, all, nil
+}
+
+// retireGone retires the segments that have left the log. What fails is tried again by the next Retain. [work]
+func (l *Log) retireGone(dueMS int64) (retired int, err error) {
+	for _, s := range l.work.gone {
+		if err = l.retire(s, dueMS); err != nil {
+			err = fmt.Errorf("delete segment %d of %s: %w", s.base, l.Dir(), err)
+			break
+		}
+		retired++
+	}
+	l.work.gone = l.work.gone[retired:]
+	return retired, err
+}
+
+// clear removes what the log holds no more at its end: a start that takes the folder as it was left does not look for it. [work]
+func (l *Log) clear() {
+	_, err := l.retireGone(0)
+	if err = errors.Join(err, l.unlinkDue(math.MaxInt64)); err != nil {
+		l.env.Logger.Warn("deleted segments stay in the folder until it is recovered", "folder", l.Dir(), "error", err)
+	}
 }
 
 // expiredLocked counts the segments at the head that must go, and says whether the active one has expired with them.
@@ -121,6 +142,9 @@ func (l *Log) retire(s *segment, dueMS int64) error {
 func (l *Log) renameDeleted(names []string, dueMS int64) error {
 	for _, name := range names {
 		err := l.env.FS.Rename(name, name+suffixDeleted)
+		if err != nil && !isNotExist(err) { // a full disk may have no room for the longer name
+			err = l.env.FS.Remove(name)
+		}
 		if isNotExist(err) {
 			continue
 		}

@@ -231,9 +231,10 @@ func TestPreallocatedSegmentsNeedNoRoom(t *testing.T) {
 	}
 }
 
-// Damage below the recovery point, in a segment that ends there, takes nothing away from the segments behind it.
+// Damage below the recovery point, in a segment that ends there, takes nothing away from the segments behind it: whether its
+// index is there or not, the leader epochs are known or not, and also where a stop has left the folder and somebody changed it.
 func TestRotBelowTheRecoveryPointTakesNoSegmentAway(t *testing.T) {
-	for _, indexes := range []bool{true, false} {
+	for _, without := range []string{"nothing", "index", "epochs", "summary"} {
 		w, want := roomy(t)
 		sealed := w.activeFile()
 		if err := w.l.Roll(); err != nil {
@@ -243,7 +244,7 @@ func TestRotBelowTheRecoveryPointTakesNoSegmentAway(t *testing.T) {
 		if point != w.l.EndOffset() {
 			t.Fatalf("the roll has moved the recovery point to %d, the log ends at %d", point, w.l.EndOffset())
 		}
-		last := w.append(batchSpec{valueLen: 50})
+		last := w.append(batchSpec{valueLen: 50, leaderEpo: 7})
 		f, err := w.mem.OpenFile(sealed, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -255,18 +256,38 @@ func TestRotBelowTheRecoveryPointTakesNoSegmentAway(t *testing.T) {
 		if _, err := f.WriteAt([]byte{0xff, 0xff}, size-int64(len(want[len(want)-1]))+16); err != nil { // its magic and CRC
 			t.Fatal(err)
 		}
-		if !indexes {
+		switch without {
+		case "summary":
+			if err := w.l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		case "epochs":
+			writeFile(t, w.mem, testDir+"/"+epochsFile, []byte("no list"))
+		}
+		if without == "index" || without == "summary" {
 			if err := w.mem.Remove(strings.TrimSuffix(sealed, ".log") + ".index"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		w.l.Abandon()
-		w.open(0, point)
+		if without == "summary" {
+			if w.l, err = OpenFromSummary(Options{Env: w.env, Config: w.cfg, Dir: testDir}, w.l.Summary()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.l.Producers(); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			w.l.Abandon()
+			w.open(0, point)
+		}
 		if w.l.EndOffset() != last.LastOffset()+1 {
-			t.Fatalf("indexes %v: the log ends at %d, want %d", indexes, w.l.EndOffset(), last.LastOffset()+1)
+			t.Fatalf("without %s: the log ends at %d, want %d", without, w.l.EndOffset(), last.LastOffset()+1)
 		}
 		if got := readAll(t, w.l, point, w.l.EndOffset(), 1000); len(got) != 1 || !bytes.Equal(got[0], last) {
-			t.Errorf("indexes %v: the record behind the damage is not read back", indexes)
+			t.Errorf("without %s: the record behind the damage is not read back", without)
+		}
+		if got := w.l.Epochs(); len(got) != 2 || got[0] != (EpochStart{0, 0}) || got[1] != (EpochStart{7, last.BaseOffset()}) {
+			t.Errorf("without %s: the leader epochs are %v", without, got)
 		}
 	}
 }

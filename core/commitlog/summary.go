@@ -61,7 +61,7 @@ func (l *Log) wake() error {
 		l.env.Logger.Warn("the folder is not as the last stop left it; the log is recovered", "dir", l.Dir())
 		epochs := l.Epochs()
 		l.mu.snaps, l.mu.mark = nil, nil
-		if err := l.recover(l.StartOffset(), 0, 0, l.id); err != nil {
+		if err := l.recover(l.StartOffset(), l.RecoveryPoint(), 0, l.id); err != nil {
 			return fmt.Errorf("open log %s: %w", l.Dir(), err)
 		}
 		if n := len(epochs); n > 0 { // the one that this start has been given

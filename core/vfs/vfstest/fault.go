@@ -12,7 +12,7 @@ import (
 
 // Op describes one call.
 type Op struct {
-	Kind  string // open, create, mkdir, remove, rename, readdir, stat, syncdir, lock, read, write, sync, truncate, size
+	Kind  string // open, create, mkdir, remove, rename, readdir, stat, syncdir, lock, read, write, sync, truncate, preallocate, size
 	Name  string
 	Off   int64
 	Bytes int
@@ -199,4 +199,7 @@ func (f *file) Sync() error     { return f.do("sync", f.File.Sync) }
 func (f *file) SyncData() error { return f.do("sync", f.File.SyncData) }
 func (f *file) Truncate(n int64) error {
 	return f.do("truncate", func() error { return f.File.Truncate(n) })
+}
+func (f *file) Preallocate(off, n int64) error {
+	return f.do("preallocate", func() error { return f.File.Preallocate(off, n) })
 }
