@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // schema is the newest version of plan.json, run.json and result.json that this program knows.
@@ -103,10 +104,25 @@ type stopped struct {
 }
 
 type status struct {
-	Stopped   []stopped `json:"stopped"`
-	State     string    `json:"state"`
-	RateFixed float64   `json:"rateFixed"`
-	Error     string    `json:"error"`
+	Stopped      []stopped     `json:"stopped"`
+	State        string        `json:"state"`
+	RateFixed    float64       `json:"rateFixed"`
+	Error        string        `json:"error"`
+	Calibrations []calibration `json:"calibrations"`
+}
+
+// calibration is what a session read of a known truth before its runs.
+type calibration struct {
+	Started  time.Time `json:"started"`
+	OK       bool      `json:"ok"`
+	Readings []reading `json:"readings"`
+}
+
+// reading is right from Low to High.
+type reading struct {
+	Reading float64 `json:"reading"`
+	Low     float64 `json:"low"`
+	High    float64 `json:"high"`
 }
 
 // run is one repeat.
@@ -120,7 +136,19 @@ type run struct {
 	Marks   []string `json:"marks"`
 	Rate    float64  `json:"rate"`
 	Exit    int      `json:"exitCode"`
-	Target  struct {
+	// Started is by the wall clock, as a calibration's is.
+	Started  time.Time `json:"started"`
+	Cores    []core    `json:"cores"`
+	Ceilings []ceiling `json:"ceilings"`
+	Sink     *reached  `json:"sink"`
+	Memory   struct {
+		Before struct {
+			Free int64 `json:"freeBytes"`
+		} `json:"before"`
+		Fill int64 `json:"fillBytes"`
+	} `json:"memory"`
+	Target struct {
+		Mode    string   `json:"mode"`
 		Process *process `json:"process"`
 		Samples []struct {
 			Nanos int64 `json:"nanos"`
@@ -140,6 +168,43 @@ type process struct {
 	ReadCalls  *int64 `json:"readCalls"`
 	WriteCalls *int64 `json:"writeCalls"`
 	Objects    *int64 `json:"allocations"`
+}
+
+// core is one core's share over the window.
+type core struct {
+	Core  int     `json:"core"`
+	Busy  float64 `json:"busy"`
+	Steal float64 `json:"steal"`
+}
+
+type ceiling struct {
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
+}
+
+// reached is what a workload reached against the sink.
+type reached struct {
+	RecordsPerSec float64 `json:"recordsPerSec"`
+	SinkShare     float64 `json:"sinkShare"`
+	Error         string  `json:"error"`
+}
+
+// generator is the load process over the window.
+type generator struct {
+	Seconds  float64 `json:"seconds"`
+	CPU      int64   `json:"cpuNanos"`
+	RunQueue int64   `json:"runQueueNanos"`
+	Affinity []int   `json:"affinity"`
+}
+
+type group struct {
+	Members   int   `json:"members"`
+	Delivered int64 `json:"delivered"`
+}
+
+// taken is one profile of a run.
+type taken struct {
+	Kind string `json:"kind"`
 }
 
 // result is result.json.
@@ -175,14 +240,24 @@ type result struct {
 		Inside        int64   `json:"ackedInside"`
 		InsideBytes   int64   `json:"ackedInsideBytes"`
 		HeldShare     float64 `json:"heldShare"`
+		Backlog       float64 `json:"backlogSlopePerSec"`
+		Blocked       int64   `json:"blockedNanos"`
+		Throttle      int64   `json:"throttleNanos"`
 		Batches       struct {
 			Requests  int64 `json:"requests"`
 			WireBytes int64 `json:"wireBytes"`
 		} `json:"batches"`
 	} `json:"produce"`
 	Consume struct {
-		Fetches int64 `json:"fetches"`
+		Fetches  int64   `json:"fetches"`
+		Throttle int64   `json:"throttleNanos"`
+		Groups   []group `json:"groups"`
 	} `json:"consume"`
+	Generator generator `json:"generator"`
+	Cores     []core    `json:"cores"`
+	Profiles  struct {
+		Taken []taken `json:"taken"`
+	} `json:"profiles"`
 	Verification struct {
 		On, Complete              bool
 		Lost, Duplicated, Corrupt int64

@@ -182,6 +182,38 @@ func TestEachLieIsNamed(t *testing.T) {
 	}
 }
 
+// TestAConvictionThatWasRemovedAndSealedAgainNamesItsRun: neither the verdict nor the state nor the reason is left, and the
+// reports are of the better run.
+func TestAConvictionThatWasRemovedAndSealedAgainNamesItsRun(t *testing.T) {
+	dir := copied(t)
+	d, err := store.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wants []string
+	for _, r := range d.Runs {
+		c := d.Cell(r.Cell)
+		if r.Status != store.GeneratorLimited || c.Role != store.Baseline && c.Role != store.Ladder {
+			continue
+		}
+		change(t, filepath.Join(r.Dir, "result.json"), `"kind": "(generator-limited)"`, "steal")
+		change(t, filepath.Join(r.Dir, "run.json"), `"status": "(generator-limited)"`, "ok")
+		change(t, filepath.Join(r.Dir, "run.json"), `(?s)"reasons": \[(.*?)\]`, "")
+		change(t, filepath.Join(r.Dir, "run.json"), `"exitCode": (4)`, "0")
+		wants = append(wants, fmt.Sprintf(`cell %d %s, repeat %d: run.json calls it "ok", and what it measured makes it "generator-limited": it`, r.Cell, c.Name, r.Repeat))
+	}
+	publish(t, dir)
+	text := findings(outcome(t, dir))
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in:\n%.3000s", want, text)
+		}
+	}
+	if len(wants) < 3 {
+		t.Errorf("the published run has %d convictions", len(wants))
+	}
+}
+
 func TestWhatIsNoRunOrNewerIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := verify.Dir(dir); err == nil || !strings.Contains(err.Error(), "no bench run here") {

@@ -17,8 +17,8 @@ type clock struct {
 
 // run recounts one repeat and compares what it says of itself.
 func (o *Outcome) run(b *bench, r *run) {
-	o.status(r)
 	if r.result == nil {
+		o.status(b, r)
 		return
 	}
 	res := r.result
@@ -33,54 +33,8 @@ func (o *Outcome) run(b *bench, r *run) {
 	if res.Question == "latency" || r.cell.Kind == "latency" {
 		o.logs(r)
 	}
-}
-
-// severity orders the states of a run by what they say against it.
-var severity = []string{"ok", "saturated", "throttled", "generator-limited", "partial", "invalid", "failed"}
-
-// status checks that a run's state is at least as bad as what its result found.
-func (o *Outcome) status(r *run) {
-	rank := slices.Index(severity, r.Status)
-	if rank < 0 {
-		o.find(r.place, "its status %q is none", r.Status)
-		return
-	}
-	o.Figures++
-	if r.result == nil {
-		return
-	}
-	res, least := r.result, "ok"
-	raise := func(s string) {
-		if slices.Index(severity, s) > slices.Index(severity, least) {
-			least = s
-		}
-	}
-	capacity := r.cell.Kind == "capacity"
-	for _, v := range res.Verdicts {
-		onPurpose := capacity && (res.Window.EndedBy == "max-bytes" || res.Window.EndedBy == "window")
-		switch v.Kind {
-		case "generator-limited", "throttled", "invalid":
-			raise(v.Kind)
-		case "saturated":
-			if !capacity {
-				raise(v.Kind)
-			}
-		case "partial":
-			if !onPurpose {
-				raise(v.Kind)
-			}
-		}
-	}
-	v := res.Verification
-	if !res.Valid || v.On && v.Lost+v.Corrupt > 0 {
-		raise("invalid")
-	}
-	if e := res.Ends; !capacity && e.Intended > 0 && float64(e.AckedInTime) < 0.99*float64(e.Intended) && least == "ok" {
-		raise("saturated")
-	}
-	if rank < slices.Index(severity, least) {
-		o.find(r.place, "run.json calls it %q, and what it measured makes it %q", r.Status, least)
-	}
+	o.status(b, r)
+	o.marks(r)
 }
 
 // near reports whether two figures are the same but for the rounding of arithmetic.

@@ -3,6 +3,7 @@
 //
 //	.hlog --own decoder--> percentiles --+--> compared with result.json, repeat by repeat
 //	samples, counts -------> cost -------+
+//	limits of METHOD 3 ----> each run's state and marks, whatever verdicts its result lists
 //	plan.json, status --> noise, ratios, verdicts --> tables of report.md and report.html, and the Answer, word by word
 //	hashes.txt, result.json -----------> SHA-256 of every file
 //
