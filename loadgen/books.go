@@ -63,6 +63,15 @@ type counts struct {
 	lastAckNanos int64
 }
 
+// notAcked is how many records of the whole run the driver took and nobody acknowledged.
+func (c *counts) notAcked() int64 {
+	n := c.allAccepted - c.allEnded
+	for _, e := range c.errors {
+		n += e.records
+	}
+	return n
+}
+
 type errorKind struct {
 	events, records int64
 	firstNanos      int64

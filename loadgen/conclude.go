@@ -36,6 +36,9 @@ func (r *run) conclude() {
 	slices.SortFunc(res.Errors, func(a, b result.ErrorCount) int { return int(b.Records - a.Records) })
 	if r.ledger != nil {
 		res.Verification = r.ledger.Verification(r.complete, r.reason)
+		if r.spec.Acks != workload.AcksNone {
+			res.Verification.NotAcked = sum.notAcked()
+		}
 	}
 	res.Generator = usedBetween(&r.use[0], &r.use[1])
 	if res.Window.Seconds() <= 0 { // the window never began: a few microseconds convict nobody

@@ -66,7 +66,7 @@ type Result struct {
 	Row                                      RowInfo
 	Lines                                    []Line
 	Acked, Lost, Duplicated, Corrupt, Unread int64
-	OutOfOrder                               int64
+	OutOfOrder, Hidden                       int64
 	Windows                                  int                // and closed loops that found a capacity
 	Marks                                    map[string]*Marked // by arm
 	Profile                                  string             // file
@@ -113,6 +113,7 @@ func totals(d *Document, results []Result) (all Result) {
 		all.OutOfOrder += r.OutOfOrder
 		all.Corrupt += r.Corrupt
 		all.Unread += r.Unread
+		all.Hidden += r.Hidden
 	}
 	for _, w := range d.Damaged {
 		all.count(w)
@@ -128,6 +129,7 @@ func (r *Result) count(w *Window) {
 	r.Duplicated += w.Duplicated
 	r.OutOfOrder += w.OutOfOrder
 	r.Corrupt += w.Corrupt
+	r.Hidden += w.Hidden
 	if w.Unverified != "" {
 		r.Unread += w.Acked
 	}

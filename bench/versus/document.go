@@ -162,6 +162,9 @@ type Window struct {
 	OutOfOrder int64  `json:"outOfOrder"`
 	Corrupt    int64  `json:"corrupt"`
 	Unverified string `json:"unverified,omitempty"` // why what was acked was not read back
+	// Hidden is how many acknowledged records may be lost beyond Lost: records without an ack that are in the log stand in their
+	// place, where the log is counted and not compared one by one.
+	Hidden int64 `json:"hidden,omitempty"`
 
 	RSSBytes    int64 `json:"rssBytes"`
 	DirtyBefore int64 `json:"dirtyBefore"` // bytes, after the sync

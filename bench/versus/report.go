@@ -37,7 +37,11 @@ func answer(d *Document, results []Result) []string {
 		out = append(out, "Not met: "+strings.Join(missed, "; ")+".")
 	}
 	all := totals(d, results)
-	out = append(out, fmt.Sprintf("Acknowledged records lost %d, duplicated %d, corrupt %d, both sides together.", all.Lost, all.Duplicated, all.Corrupt))
+	data := fmt.Sprintf("Acknowledged records lost %d, duplicated %d, out of order %d, corrupt %d, both sides together", all.Lost, all.Duplicated, all.OutOfOrder, all.Corrupt)
+	if all.Hidden > 0 {
+		data += fmt.Sprintf("; a loss of up to %s more would not show", grouped(all.Hidden))
+	}
+	out = append(out, data+".")
 	if d.State != "finished" {
 		out = append(out, "This session is "+d.State+": what stands here is what it had measured.")
 	}
@@ -62,7 +66,7 @@ func method(d *Document) []string {
 		"Ceiling: a bare loop that does only what no broker can avoid, half a second before each pair and behind the last, on the same cores. As much memory as a window or a loop writes is used and given back right before it.",
 		"Marks stand beside figures: steal - the host took over 1% of the window; late pacer - over a tenth of the ack p99 may be the generator's own lateness; fresh memory - the window wrote into memory that the host had to fetch first: it leaves the costs where enough pairs remain, and where they do not, no goal of the figure can be told.",
 		"A row at a share of each side's capacity asks what a side reached in closed loops. Where the generator bounded one of them, the share is of the generator's capacity, and no goal of the row can be told. A figure over blocks of several builds is of none of them, and tells no goal either.",
-		"What a window had acknowledged is read back, record by record: by its own consumers, or by this command afterwards.",
+		"What a window had acknowledged is read back, record by record: by its own consumers, or by this command afterwards, which counts: where records had no ack, as many acknowledged ones may be lost without its seeing it, and the window says so.",
 	}
 }
 

@@ -191,12 +191,15 @@ func footers(d *Document, results []Result, dir string) []string {
 	return out
 }
 
-// damages name every window in which data were broken.
+// damages name every window in which data were broken, or may be without its showing.
 func damages(d *Document) []string {
 	var out []string
 	say := func(where string, w *Window) {
 		if w.damaged() {
 			out = append(out, fmt.Sprintf("damaged   %s: %s %s; see %s", where, w.Arm, w.damage(), w.Folder))
+		}
+		if w.Hidden > 0 {
+			out = append(out, fmt.Sprintf("unsure    %s: %s left records without an ack, which may be in the log: beside them a loss of up to %s would not show; see %s", where, w.Arm, grouped(w.Hidden), w.Folder))
 		}
 	}
 	for _, b := range d.Blocks {

@@ -238,10 +238,20 @@ func (s *session) readBack(ctx context.Context, a *arm, w *Window, res *result.R
 		w.Unverified = err.Error()
 		return
 	}
+	w.found(found, res.Verification.NotAcked, res.Asked.Idempotence)
+}
+
+// found enters what was read back of the records that the window had acknowledged and the ones that it had not.
+func (w *Window) found(found *readBack, notAcked int64, idempotence bool) {
 	w.Unverified = ""
 	w.ReadBack, w.Duplicated, w.OutOfOrder, w.Corrupt = found.read, found.duplicated, found.outOfOrder, found.corrupt
 	w.Lost = max(0, w.Acked-found.distinct)
-	if w.Lost+w.Corrupt > 0 || w.Duplicated+w.OutOfOrder > 0 && res.Asked.Idempotence {
+	// Any of them that had no ack may be among those found, in the place of an acknowledged one that is not.
+	w.Hidden = max(0, w.Acked-found.distinct+min(notAcked, found.distinct)) - w.Lost
+	if sent := w.Acked + notAcked; found.distinct > sent {
+		w.Unverified = fmt.Sprintf("%d records are there and %d were sent", found.distinct, sent)
+	}
+	if w.Lost+w.Corrupt > 0 || w.Duplicated+w.OutOfOrder > 0 && idempotence {
 		w.Status = string(store.Invalid)
 		w.Reasons = append(w.Reasons, fmt.Sprintf("read back: lost %d, duplicated %d, out of order %d, corrupt %d", w.Lost, w.Duplicated, w.OutOfOrder, w.Corrupt))
 	}

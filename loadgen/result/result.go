@@ -266,7 +266,7 @@ type Interval struct {
 	// Outstanding records (intended, not yet ended) and consumer lag at the end of the interval.
 	Outstanding int64 `json:"outstanding"`
 	Lag         int64 `json:"lag"`
-	// Clocks by name; capacity runs leave Ack and Delivery out.
+	// Clocks by name, of the records that ended in this second; capacity runs leave Ack and Delivery out.
 	Clocks       map[string]IntervalLatency `json:"clocks,omitempty"`
 	BlockedNanos int64                      `json:"blockedNanos"` // summed over producers
 	GeneratorCPU float64                    `json:"generatorCPU"` // cores

@@ -113,6 +113,9 @@ type Verification struct {
 	Redelivered int64 `json:"redelivered"`
 	// Unacked records were delivered though their ack never came: allowed, and counted.
 	Unacked int64 `json:"unacked"`
+	// NotAcked records were handed to the driver, warm-up included, and had no ack: those that failed, and those without an
+	// answer. They may be in the log all the same, where whoever counts it must not take them for acknowledged ones.
+	NotAcked int64 `json:"notAcked,omitempty"`
 
 	Findings []Finding `json:"findings,omitempty"` // the first of each kind
 }
