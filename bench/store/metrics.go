@@ -128,8 +128,22 @@ func recordRate(r *Run) (float64, bool) {
 	return v, v > 0
 }
 
+// Carried is what was acked while the run's CPU and calls were counted: inside the window of a closed loop, where a part of it
+// was intended before. Of an open loop, and of results without that count, it is what was intended in the window and acked.
+// Records are 0 without acks.
+func (r *Run) Carried() (records, bytes int64) {
+	e, p := r.Result.Ends, r.Result.Produce
+	switch {
+	case p.AckedInside == 0:
+		return e.Acked, e.AckedBytes
+	case e.Acked == 0: // handed to the socket
+		return 0, p.AckedInsideBytes
+	}
+	return p.AckedInside, p.AckedInsideBytes
+}
+
 func cpuPerGB(r *Run) (float64, bool) {
-	bytes := r.Result.Ends.AckedBytes
+	_, bytes := r.Carried()
 	if r.Target.Process == nil || bytes <= 0 {
 		return 0, false
 	}
@@ -146,10 +160,11 @@ func cpuPerRequest(r *Run) (float64, bool) {
 
 func callsPerRecord(r *Run) (float64, bool) {
 	p := r.Target.Process
-	if p == nil || p.ReadCalls == nil || p.WriteCalls == nil || r.Result.Ends.Acked <= 0 {
+	records, _ := r.Carried()
+	if p == nil || p.ReadCalls == nil || p.WriteCalls == nil || records <= 0 {
 		return 0, false
 	}
-	return float64(*p.ReadCalls+*p.WriteCalls) / float64(r.Result.Ends.Acked), true
+	return float64(*p.ReadCalls+*p.WriteCalls) / float64(records), true
 }
 
 // fewAllocations is the least that is told apart: a broker that allocates nothing for a record still allocates for its
@@ -159,8 +174,9 @@ const fewAllocations = 0.1
 // allocationsPerRecord is known of a target that counts its own: one written in Go, started by the bench.
 func allocationsPerRecord(r *Run) (float64, bool) {
 	p := r.Target.Process
-	if p == nil || p.Allocations == nil || r.Result.Ends.Acked <= 0 {
+	records, _ := r.Carried()
+	if p == nil || p.Allocations == nil || records <= 0 {
 		return 0, false
 	}
-	return max(fewAllocations, float64(*p.Allocations)/float64(r.Result.Ends.Acked)), true
+	return max(fewAllocations, float64(*p.Allocations)/float64(records)), true
 }

@@ -175,3 +175,31 @@ func TestPercentilesWithoutSupportAreNoMetric(t *testing.T) {
 		}
 	}
 }
+
+// TestCostIsPerWhatWasCarriedMeanwhile: in a closed loop the target's CPU over the window is divided by what was acked inside
+// it, of which a part was intended before, and not by what was intended in it. Versions before ackedInside, and open loops,
+// have the ends alone.
+func TestCostIsPerWhatWasCarriedMeanwhile(t *testing.T) {
+	calls, allocations := int64(3000), int64(12000)
+	for name, c := range map[string]struct {
+		change func(*result.Result)
+		want   map[string]float64
+	}{
+		"closed loop":    {func(*result.Result) {}, map[string]float64{"CPU per GB": 2.5, "calls per record": 2.5, "allocations per record": 5}},
+		"before a field": {func(r *result.Result) { r.Produce = result.Produce{} }, map[string]float64{"CPU per GB": 2, "calls per record": 2, "allocations per record": 4}},
+		"without acks": {func(r *result.Result) { r.Ends.Acked, r.Ends.HandedToSocket = 0, 3000 },
+			map[string]float64{"CPU per GB": 2.5}},
+	} {
+		res := &result.Result{Ends: result.Ends{Intended: 3000, Acked: 3000, AckedBytes: 3e9},
+			Produce: result.Produce{AckedInside: 2400, AckedInsideBytes: 24e8}}
+		c.change(res)
+		r := &store.Run{Cell: 1, Status: store.OK, Result: res, Target: store.Target{Process: &result.Process{CPUNanos: 6e9, ReadCalls: &calls, WriteCalls: &calls, Allocations: &allocations}}}
+		d := &store.Data{Plan: store.Plan{Cells: []store.Cell{{Number: 1, Kind: store.Capacity}}}, Runs: []*store.Run{r}}
+		for _, metric := range []string{"CPU per GB", "calls per record", "allocations per record"} {
+			m, _ := store.MetricNamed(metric)
+			if v, ok := m.Of(d, r); v != c.want[metric] || ok != (c.want[metric] > 0) {
+				t.Errorf("%s: %s is %v, %v, want %v", name, metric, v, ok, c.want[metric])
+			}
+		}
+	}
+}

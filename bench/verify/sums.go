@@ -43,17 +43,34 @@ func metrics() []metric {
 	return append(out,
 		metric{name: "throughput", unit: "MB/s", kind: "capacity", up: true, cost: true, of: func(r *run) float64 { return orNone(r.result.Produce.BytesPerSec / 1e6) }},
 		metric{name: "records", unit: "records/s", kind: "capacity", up: true, cost: true, of: func(r *run) float64 { return orNone(r.result.Produce.RecordsPerSec) }},
-		metric{name: "CPU per GB", unit: "CPU-s/GB", cost: true, perUnit: true, of: perAcked(cpu, func(r *result) int64 { return r.Ends.AckedBytes })},
+		metric{name: "CPU per GB", unit: "CPU-s/GB", cost: true, perUnit: true, of: perAcked(cpu, (*result).bytes)},
 		metric{name: "CPU per request", unit: "us", cost: true, perUnit: true, of: perAcked(func(p *process) float64 { return cpu(p) / 1e3 },
 			func(r *result) int64 { return r.Produce.Batches.Requests + r.Consume.Fetches })},
 		metric{name: "allocations per record", unit: "(from 0.1)", cost: true, perUnit: true, of: func(r *run) float64 {
-			if p := r.Target.Process; p != nil && p.Objects != nil && r.result.Ends.Acked > 0 {
-				return math.Max(0.1, float64(*p.Objects)/float64(r.result.Ends.Acked))
+			if p, n := r.Target.Process, r.result.records(); p != nil && p.Objects != nil && n > 0 {
+				return math.Max(0.1, float64(*p.Objects)/float64(n))
 			}
 			return math.NaN()
 		}},
-		metric{name: "calls per record", unit: "calls", cost: true, perUnit: true, of: perAcked(calls, func(r *result) int64 { return r.Ends.Acked })},
+		metric{name: "calls per record", unit: "calls", cost: true, perUnit: true, of: perAcked(calls, (*result).records)},
 	)
+}
+
+// bytes are those that a closed loop's target acked between the two looks at its CPU. Versions before ackedInside divided by
+// what was intended meanwhile, as is done for open loops.
+func (r *result) bytes() int64 {
+	if r.Produce.Inside > 0 {
+		return r.Produce.InsideBytes
+	}
+	return r.Ends.AckedBytes
+}
+
+// records are counted as bytes are; none were acked where nothing was to be.
+func (r *result) records() int64 {
+	if r.Produce.Inside > 0 && r.Ends.Acked > 0 {
+		return r.Produce.Inside
+	}
+	return r.Ends.Acked
 }
 
 // orNone takes a rate of nothing for no figure.
