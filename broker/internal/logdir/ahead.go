@@ -12,7 +12,7 @@ type stopped struct {
 	err   error
 	boot  string // for which alone the manifest holds
 	logs  map[kafka.TopicPartition]*entry
-	order []kafka.TopicPartition // as the manifest has them: sorted
+	order []found // as the manifest has them: sorted
 }
 
 // readAhead begins to read what the last stop has left, beside what a start does until it recovers the logs: with 100,000 of them it
@@ -36,10 +36,10 @@ func (r *dir) readStopped() (s stopped) {
 	if s.boot, list, s.err = parseManifest(b); s.err != nil || !r.holds(s) {
 		return s
 	}
-	s.logs, s.order = make(map[kafka.TopicPartition]*entry, len(list)), make([]kafka.TopicPartition, len(list))
+	s.logs, s.order = make(map[kafka.TopicPartition]*entry, len(list)), make([]found, len(list))
 	for i, m := range list {
 		s.logs[m.tp] = &entry{summary: m.summary, start: m.summary.Start, recovery: m.summary.Recovery}
-		s.order[i] = m.tp
+		s.order[i] = found{m.tp, m.summary.TopicID}
 	}
 	return s
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/record"
 	"github.com/tidemark/tidemark/core/vfs"
+	"github.com/tidemark/tidemark/core/vfs/vfstest"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -41,6 +42,8 @@ type folderTest struct {
 	cfg  *config.Broker
 	dirs *Dirs
 	now  int64
+	hook func(vfstest.Op) error // of all file calls from the next start on
+	log  io.Writer              // of what the folders say from the next start on
 }
 
 func newFolderTest(t testing.TB, overrides ...string) *folderTest {
@@ -49,15 +52,19 @@ func newFolderTest(t testing.TB, overrides ...string) *folderTest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &folderTest{t: t, fs: vfs.NewMem(nil), cfg: cfg, now: 1_700_000_000_000}
+	f := &folderTest{t: t, fs: vfs.NewMem(nil), cfg: cfg, now: 1_700_000_000_000, log: io.Discard}
 	f.start()
 	return f
 }
 
 func (f *folderTest) start() {
 	f.t.Helper()
+	var fs vfs.FS = f.fs
+	if f.hook != nil {
+		fs = &vfstest.Faulty{FS: fs, Hook: f.hook}
+	}
 	var err error
-	f.dirs, err = Open(Options{FS: f.fs, Dirs: f.cfg.LogDirs, NodeID: 0, Config: f.cfg, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), NowMS: func() int64 { return f.now }})
+	f.dirs, err = Open(Options{FS: fs, Dirs: f.cfg.LogDirs, NodeID: 0, Config: f.cfg, Logger: slog.New(slog.NewTextHandler(f.log, nil)), NowMS: func() int64 { return f.now }})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -71,9 +71,9 @@ type dir struct {
 	silent     atomic.Int64 // for so many nanoseconds by now
 	flush      flusher
 	cleaner    cleaner
-	bootID     string                 // "" when the system does not tell
-	ahead      chan stopped           // what the last stop has left, read since the folder was opened
-	order      []kafka.TopicPartition // the logs as the start has found them, until strays are looked for
+	bootID     string       // "" when the system does not tell
+	ahead      chan stopped // what the last stop has left, read since the folder was opened
+	order      []found      // the logs as the start has found them, until strays are looked for
 	postpone   atomic.Bool
 	trim, idle every // of the schedule
 	// checkpoints is held while checkpoint files are written; it is taken before mu.
@@ -97,6 +97,7 @@ type entry struct {
 	start    kafka.Offset // from the checkpoints
 	recovery kafka.Offset
 	log      *commitlog.Log
+	fresh    bool // made here, and not opened yet: its first use has failed
 	owner    Owner
 	flushed  int64        // when flush.ms last ran, milliseconds
 	seen     kafka.Offset // the log end at the last look for idle logs
@@ -203,6 +204,10 @@ func (r *dir) later(l *commitlog.Log, run func() error) {
 // another topic id is an error.
 func (d *Dirs) Open(tp kafka.TopicPartition, id kafka.TopicID, cfg *commitlog.Config) (*Log, error) {
 	r, e := d.find(tp)
+	if r != nil && e.fresh && r.offline.Load() { // it holds nothing; the next start finds it (strays.go)
+		r.forget(tp)
+		r = nil
+	}
 	if r == nil {
 		if r = d.emptiest(); r == nil {
 			return nil, fmt.Errorf("%w: every log folder is offline", kafka.KafkaStorageError)
@@ -210,7 +215,7 @@ func (d *Dirs) Open(tp kafka.TopicPartition, id kafka.TopicID, cfg *commitlog.Co
 		if err := r.freshName(tp); err != nil {
 			return nil, fmt.Errorf("open log %s: %w", tp, err)
 		}
-		e = &entry{}
+		e = &entry{fresh: true}
 	}
 	if r.offline.Load() {
 		return nil, fmt.Errorf("%w: log folder %s is offline", kafka.KafkaStorageError, r.path)
@@ -227,6 +232,9 @@ func (d *Dirs) Open(tp kafka.TopicPartition, id kafka.TopicID, cfg *commitlog.Co
 		}
 		if err != nil {
 			r.failed(err)
+			if e.fresh {
+				r.unopened(tp, e)
+			}
 			return nil, fmt.Errorf("open log %s: %w", o.Dir, err)
 		}
 	} else {
@@ -237,7 +245,7 @@ func (d *Dirs) Open(tp kafka.TopicPartition, id kafka.TopicID, cfg *commitlog.Co
 	}
 	r.adoptCleaned(tp, l)
 	r.mu.Lock()
-	e.log, e.summary = l, nil
+	e.log, e.summary, e.fresh = l, nil, false
 	r.mu.logs[tp] = e
 	r.mu.Unlock()
 	return &Log{Log: l, tp: tp, dir: r}, nil
@@ -335,6 +343,13 @@ func (d *Dirs) Delete(tp kafka.TopicPartition, id kafka.TopicID, delayMS int64) 
 	if r == nil {
 		return nil // never used
 	}
+	if e.fresh {
+		if err := r.discard(tp); err != nil && !errors.Is(err, errHolds) {
+			return fmt.Errorf("delete log %s: %w", tp, err)
+		}
+		r.forget(tp)
+		return nil
+	}
 	if have := e.topicID(); !have.IsZero() && have != id {
 		return fmt.Errorf("delete log %s: it belongs to topic id %s, not %s", tp, have, id)
 	}
@@ -357,50 +372,6 @@ func (d *Dirs) Delete(tp kafka.TopicPartition, id kafka.TopicID, delayMS int64) 
 	r.mu.deleted = append(r.mu.deleted, deletion{to, e.log, clock.Later(d.o.NowMS(), delayMS)})
 	r.mu.Unlock()
 	return nil
-}
-
-// Strays moves logs aside of which the cluster knows nothing: they are kept, under another name, for a person to look at. It looks at
-// those that the start has found, once, and asks in the order of their names, about.
-func (d *Dirs) Strays(known func(kafka.TopicPartition) bool) {
-	for _, r := range d.dirs {
-		r.mu.Lock()
-		var stray []kafka.TopicPartition
-		for _, tp := range r.order {
-			if !known(tp) {
-				stray = append(stray, tp)
-			}
-		}
-		r.order = nil
-		r.mu.Unlock()
-		for _, tp := range stray {
-			e, _ := r.entry(tp)
-			if e.log != nil {
-				e.log.Abandon()
-			}
-			if err := r.aside(tp, e.topicID()); err != nil {
-				d.o.Logger.Error("log of an unknown partition cannot be moved aside", "partition", tp.String(), "folder", r.path, "error", err)
-			}
-		}
-	}
-}
-
-// aside renames the folder of a log that has no topic, whose files nobody uses any more, and forgets it.
-func (r *dir) aside(tp kafka.TopicPartition, id kafka.TopicID) error {
-	from := path.Join(r.path, tp.String())
-	to := from + straySuffix
-	if _, err := r.fs.Stat(to); err == nil { // of an earlier one of the same name
-		to = fmt.Sprintf("%s.%x%s", from, id[:], straySuffix)
-	}
-	err := r.fs.Rename(from, to)
-	if err == nil {
-		r.d.o.Logger.Warn("log of an unknown partition moved aside; remove it when nobody misses it", "partition", tp.String(), "topicId", id.String(), "to", to)
-	}
-	r.forgetCleaned(tp, nil)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.deletedNameLocked(tp)
-	delete(r.mu.logs, tp)
-	return err
 }
 
 // topicID is the id of the log's topic, zero when it is not known.

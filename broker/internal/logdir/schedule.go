@@ -54,7 +54,6 @@ func (r *dir) recoverAll(ctx context.Context, points map[kafka.TopicPartition]wr
 			r.mu.deleted = append(r.mu.deleted, deletion{path: path.Join(r.path, n.Name)})
 		}
 	}
-	r.order = todo
 	began := time.Now()
 	threads := max(int(r.d.o.Config.Now().NumRecoveryThreadsPerDataDir), 1)
 	queue := make(chan kafka.TopicPartition)
@@ -78,6 +77,10 @@ func (r *dir) recoverAll(ctx context.Context, points map[kafka.TopicPartition]wr
 	wg.Wait()
 	if ctx.Err() == nil {
 		r.noteStale(recovery, start)
+	}
+	for _, tp := range todo {
+		e, _ := r.entry(tp)
+		r.order = append(r.order, found{tp, e.topicID()})
 	}
 	if len(todo) > 0 {
 		r.d.o.Logger.Info("log folder recovered", "folder", r.path, "logs", len(todo), "took", time.Since(began).Round(time.Millisecond))

@@ -172,7 +172,7 @@ func (s *Set) begin(img *metadata.Image) {
 	}
 	s.topics.fill(list)
 	at := 0
-	s.o.Dirs.Strays(func(tp kafka.TopicPartition) bool {
+	s.o.Dirs.Strays(func(tp kafka.TopicPartition) (id kafka.TopicID, known bool) {
 		for at < len(list) && list[at].name < tp.Topic { // mostly the next one: both go by the name
 			at++
 		}
@@ -182,7 +182,10 @@ func (s *Set) begin(img *metadata.Image) {
 		} else {
 			t = s.topics.named(tp.Topic)
 		}
-		return t != nil && int(tp.Partition) < len(t.parts)
+		if t == nil || int(tp.Partition) >= len(t.parts) {
+			return id, false
+		}
+		return t.id, true
 	})
 }
 
