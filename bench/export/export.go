@@ -6,8 +6,8 @@
 //	             +--> gab      two files, because there the direction belongs to the tool
 //	             +--> csv      one row a run
 //
-// Only figures that count are written, so that what bench/gate would not use no other tool uses either; what was not
-// measured is left out and never 0. The package computes nothing but what a format asks for (percentiles of single
+// Only figures that count are written, so that what bench/gate would not use no other tool uses either (a closed loop in fresh
+// memory has none); what was not measured is left out and never 0. The package computes nothing but what a format asks for (percentiles of single
 // seconds, from the .hlog files) and keeps no state.
 package export
 
@@ -128,7 +128,7 @@ func writeGoBench(d *store.Data, w io.Writer) error {
 		c := d.Cell(r.Cell)
 		var line strings.Builder
 		for _, m := range store.Metrics() {
-			if v, ok := m.Of(d, r); ok {
+			if v, ok := m.OfRatio(d, r); ok {
 				fmt.Fprintf(&line, " %s %s", strconv.FormatFloat(v, 'g', 6, 64), unit(m))
 			}
 		}
@@ -164,12 +164,14 @@ type entry struct {
 func writeGAB(d *store.Data, a *gate.Analysis, direction stats.Direction, w io.Writer) error {
 	entries := []entry{} // an empty list, not null
 	for _, e := range a.Estimates {
-		if e.Metric.Direction != direction || math.IsNaN(e.Estimate.Value) {
+		c := d.Cell(e.Cell)
+		of := stats.Mean(e.Metric.RatioValues(d, e.Cell), a.Noise[gate.NoiseKey{Metric: e.Metric.Name, Kind: c.Kind}])
+		if e.Metric.Direction != direction || math.IsNaN(of.Value) {
 			continue
 		}
-		one := entry{Name: d.Cell(e.Cell).Name + ": " + e.Metric.Name, Unit: e.Metric.Unit, Value: e.Estimate.Value,
-			Extra: fmt.Sprintf("n=%d, suite %s, %s", e.Estimate.N, d.Plan.Suite, d.Plan.Versions)}
-		if half := e.Estimate.High / e.Estimate.Value; !math.IsNaN(half) {
+		one := entry{Name: c.Name + ": " + e.Metric.Name, Unit: e.Metric.Unit, Value: of.Value,
+			Extra: fmt.Sprintf("n=%d, suite %s, %s", of.N, d.Plan.Suite, d.Plan.Versions)}
+		if half := of.High / of.Value; !math.IsNaN(half) {
 			one.Range = fmt.Sprintf("± %.1f%%", 100*(half-1))
 		}
 		entries = append(entries, one)
@@ -199,7 +201,7 @@ func writeCSV(d *store.Data, w io.Writer) error {
 			strconv.Itoa(r.Order), plain(string(r.Status)), plain(strings.Join(r.Marks, ", ")), strconv.FormatFloat(r.Rate, 'f', -1, 64)}
 		for _, m := range store.Metrics() {
 			text := ""
-			if v, ok := m.Of(d, r); ok {
+			if v, ok := m.OfRatio(d, r); ok {
 				text = strconv.FormatFloat(v, 'g', 9, 64)
 			}
 			row = append(row, text)

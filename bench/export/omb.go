@@ -32,13 +32,13 @@ var ombPercentiles = []struct {
 	p      float64
 }{{"50pct", 50}, {"75pct", 75}, {"95pct", 95}, {"99pct", 99}, {"999pct", 99.9}, {"9999pct", 99.99}}
 
-// writeOMB writes one file for each run that counts.
+// writeOMB writes one file for each run that counts: of a closed loop in fresh memory, whose rates enter no ratio, none.
 func writeOMB(d *store.Data, file func(string, func(io.Writer) error) error) error {
 	for _, r := range d.Runs {
-		if !r.Countable() {
+		c := d.Cell(r.Cell)
+		if !r.Countable() || c.Kind == store.Capacity && r.Marked(store.MarkFreshMemory) {
 			continue
 		}
-		c := d.Cell(r.Cell)
 		one, err := ombRun(d, c, r)
 		if err != nil {
 			return err
