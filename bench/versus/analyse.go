@@ -2,6 +2,7 @@ package versus
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -50,6 +51,7 @@ type Line struct {
 	Ratio      stats.Estimate // ours over the better of Kafka's, over the pairs; NaN: none
 	BetterHalf float64        // ours over the geometric mean of the better half of Kafka's windows; NaN: none
 	Processes  int            // fresh processes of each side that the pairs come from
+	Between    bool           // the interval is over one mean for each process, which is the wider one
 	NoRatio    string         // why there is none
 	Ceiling    float64        // NaN: none
 	Share      stats.Estimate // ours of the ceiling; NaN: none
@@ -263,8 +265,8 @@ func (l *Line) compare(d *Document, blocks []*Block, m measure, ours string) {
 		}
 		return
 	}
-	var ratios, theirs []float64
-	processes := map[int]bool{}
+	var theirs []float64
+	ratios := map[int][]float64{} // by process
 	dropped := ""
 	for _, b := range blocks {
 		if !b.Counts(ours, l.Best) {
@@ -273,13 +275,12 @@ func (l *Line) compare(d *Document, blocks []*Block, m measure, ours string) {
 		}
 		pairs := pairsOf(b, m, ours, l.Best)
 		for _, p := range pairs {
-			ratios = append(ratios, p.Ratio())
+			ratios[b.Process] = append(ratios[b.Process], p.Ratio())
 			theirs = append(theirs, p.Theirs)
-			processes[b.Process] = true
 		}
 		l.Pairs = append(l.Pairs, pairs...)
 	}
-	l.Processes = len(processes)
+	l.Processes = len(ratios)
 	if len(ratios) == 0 {
 		l.NoRatio = dropped
 		if dropped == "" {
@@ -287,8 +288,27 @@ func (l *Line) compare(d *Document, blocks []*Block, m measure, ours string) {
 		}
 		return
 	}
-	l.Ratio = stats.Mean(ratios, stats.Pool([][]float64{ratios}))
+	l.Ratio, l.Between = estimate(ratios)
 	l.BetterHalf = l.Ours.Value / betterHalf(theirs, l.Higher)
+}
+
+// estimate is the geometric mean of values with its 95% interval: over all of them, or over one mean for each process where
+// there are as many as a ratio asks for and that interval is the wider one. Values of one process share what it was dealt
+// (layout, heap, compiled code) and are no observations of their own beside others'.
+func estimate(byProcess map[int][]float64) (e stats.Estimate, between bool) {
+	var all, means []float64
+	for _, process := range slices.Sorted(maps.Keys(byProcess)) {
+		all = append(all, byProcess[process]...)
+		means = append(means, stats.Mean(byProcess[process], stats.Noise{}).Value)
+	}
+	e = stats.Mean(all, stats.Pool([][]float64{all}))
+	if len(means) < minProcesses {
+		return e, false
+	}
+	if wide := stats.Mean(means, stats.Pool([][]float64{means})); math.IsNaN(e.Low) || wide.High/wide.Low > e.High/e.Low {
+		return wide, true
+	}
+	return e, false
 }
 
 // within compares two figures of the same windows.
@@ -380,7 +400,8 @@ func (l *Line) ceiling(blocks []*Block, m measure, ours string, g Goal) {
 	if g.OfCeiling == 0 && g.Ratio == 0 {
 		return
 	}
-	var shares, ceilings []float64
+	var ceilings []float64
+	shares := map[int][]float64{} // by process
 	for _, b := range blocks {
 		if b.Beside == nil || !b.Counts(ours) {
 			continue
@@ -392,7 +413,7 @@ func (l *Line) ceiling(blocks []*Block, m measure, ours string, g Goal) {
 		for _, w := range b.windowsOf(ours) {
 			bound := around(readings, w.Pair)
 			if v, why := m.figure(w); why == "" && w.Pair >= b.From[ours] && bound > 0 {
-				shares, ceilings = append(shares, v/bound), append(ceilings, bound)
+				shares[b.Process], ceilings = append(shares[b.Process], v/bound), append(ceilings, bound)
 			}
 		}
 	}
@@ -400,7 +421,7 @@ func (l *Line) ceiling(blocks []*Block, m measure, ours string, g Goal) {
 		return
 	}
 	l.Ceiling = stats.Mean(ceilings, stats.Noise{}).Value
-	l.Share = stats.Mean(shares, stats.Pool([][]float64{shares}))
+	l.Share, _ = estimate(shares)
 }
 
 // judge compares with the goal, part by part.

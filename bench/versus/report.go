@@ -62,7 +62,7 @@ func method(d *Document) []string {
 		"A window is one run of tidemark load with a fresh topic (unless a row says otherwise). Dirty pages are written out before it. The sides alternate ABBA; the windows next to each other are a pair.",
 		"Cost is work for each CPU-second of the broker by its CPU clock, interpolated at the window's ends, without what a JVM's compiler threads used. The receive cost of produced bytes on loopback falls to the client. Closed-loop rows show no latency, rows at a rate no throughput.",
 		"Settled: over a side's last five windows of equal work (the seconds of a run at a fixed rate) range at most 5% and trend within 1% a window, or no more of both than five readings of the bare loop beside it would show by chance (95%; nothing settles beside a loop that varies by more than 12%), and a JVM's compiler threads under 1% of a core, or under what the loop varies by. A block that did not settle is dropped whole; figures in brackets come from such blocks and are in no ratio.",
-		fmt.Sprintf("A ratio is ours over the better of Kafka's settings: geometric mean over the pairs with its 95%% interval (log scale, Student t), and needs %d pairs and %d processes of each side before its goal can be met. A goal is met when the whole interval reaches it. Better half: ours over the geometric mean of the better half of Kafka's windows.", d.MinPairs, minProcesses),
+		fmt.Sprintf("A ratio is ours over the better of Kafka's settings: geometric mean over the pairs with its 95%% interval (log scale, Student t), and needs %d pairs and %d processes of each side before its goal can be met. With as many processes, mean and interval are over one geometric mean for each where that interval is the wider one, and so for the share of a ceiling; with fewer, no interval contains what varies between processes. A goal is met when the whole interval reaches it. Better half: ours over the geometric mean of the better half of Kafka's windows.", d.MinPairs, minProcesses),
 		"Ceiling: a bare loop that does only what no broker can avoid, half a second before each pair and behind the last, on the same cores. As much memory as a window or a loop writes is used and given back right before it.",
 		"Marks stand beside figures: steal - the host took over 1% of the window; late pacer - over a tenth of the ack p99 may be the generator's own lateness; fresh memory - the window wrote into memory that the host had to fetch first: it leaves the costs where enough pairs remain, and where they do not, no goal of the figure can be told.",
 		"A row at a share of each side's capacity asks what a side reached in closed loops. Where the generator bounded one of them, the share is of the generator's capacity, and no goal of the row can be told. A figure over blocks of several builds is of none of them, and tells no goal either.",
@@ -252,8 +252,15 @@ func dots(d *Document, r *Result, i int) string {
 	for _, p := range l.Pairs {
 		fmt.Fprintf(&b, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#009e73\" fill-opacity=\"0.6\"/>", x(p.Ratio()), 28+6*float64((p.Process-1)%4))
 	}
-	fmt.Fprintf(&b, "</svg><figcaption>%s %s; %d pairs of %d processes, one row of dots a process; logarithmic axis of the ratio; %s better. Tidemark %s, %s; %s</figcaption></figure>\n",
-		esc(ratioText(l.Ratio)), esc(string(l.Verdict)), len(l.Pairs), l.Processes, betterWord(l.Higher), esc(d.Version), esc(armVersion(d, l.Best)), esc(d.Host.CPUModel))
+	over := "interval over the pairs"
+	switch {
+	case l.Between:
+		over = "interval over one mean for each process"
+	case l.Processes < minProcesses:
+		over = "interval without what varies between processes"
+	}
+	fmt.Fprintf(&b, "</svg><figcaption>%s %s; %d pairs of %d processes, %s, one row of dots a process; logarithmic axis of the ratio; %s better. Tidemark %s, %s; %s</figcaption></figure>\n",
+		esc(ratioText(l.Ratio)), esc(string(l.Verdict)), len(l.Pairs), l.Processes, over, betterWord(l.Higher), esc(d.Version), esc(armVersion(d, l.Best)), esc(d.Host.CPUModel))
 	return b.String()
 }
 
