@@ -17,7 +17,7 @@ import (
 //   - 9 lets a static leader that was started again skip the assignment
 func (h *Handlers) joinGroup(c *Call, r kmsg.Request) kmsg.Response {
 	reply := c.Later()
-	client := coordinator.Client{ID: c.ClientID, Host: "/" + c.ClientHost, Taken: c.taken}
+	client := coordinator.Client{ID: c.ClientID, Host: "/" + c.ClientHost, Taken: c.taken, Afford: c.answerMemory()}
 	h.Groups.JoinGroup(client, r.(*kmsg.JoinGroupRequest), func(resp *kmsg.JoinGroupResponse) { reply(resp) })
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark/tidemark/broker/internal/coordinator"
 	"github.com/tidemark/tidemark/core/buf"
 	"github.com/tidemark/tidemark/core/wire"
 )
@@ -36,10 +37,11 @@ func Large(key int16) bool { return key == 0 || key == 1 }
 
 // Alone says whether a connection takes nothing behind a key's request until that is done, as Kafka does with every request.
 // They are those whose answer may be many times as large as they are and is made by somebody else than the connection's
-// goroutine: that one could take a hundred of them before the first answer shows how much they ask for.
+// goroutine: that one could take a hundred of them before the first answer shows how much they ask for. A member that waits for a
+// rebalance sends nothing else meanwhile, or waits with it; its session does not run out before its answer.
 func Alone(key int16) bool {
 	switch kmsg.Key(key) {
-	case kmsg.Metadata, kmsg.OffsetFetch, kmsg.DescribeGroups, kmsg.ListGroups, kmsg.CreateTopics, kmsg.DeleteTopics,
+	case kmsg.Metadata, kmsg.OffsetFetch, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.DescribeGroups, kmsg.ListGroups, kmsg.CreateTopics, kmsg.DeleteTopics,
 		kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.DeleteGroups, kmsg.OffsetDelete, kmsg.DescribeLogDirs:
 		return true
 	}
@@ -216,8 +218,22 @@ func (c *Call) reply(r kmsg.Response) {
 		c.Conn.Completed(c)
 		return
 	}
+	if n := paidBytes(r) + len(out); n > 2*replyBytes {
+		out = append(make([]byte, 0, n), out...)
+	}
 	out = r.AppendTo(out)
 	c.send(b, out)
+}
+
+// paidBytes is the size of an answer of the kinds that have paid for so much and no more; 0 for others.
+func paidBytes(r kmsg.Response) int {
+	switch r := r.(type) {
+	case *kmsg.JoinGroupResponse:
+		return int(coordinator.JoinedBytes(r))
+	case *kmsg.SyncGroupResponse:
+		return int(coordinator.SyncedBytes(r))
+	}
+	return 0
 }
 
 // send completes the call with an answer that began in b and may have grown out of it.

@@ -17,6 +17,7 @@ const freeAnswerBytes = 64 << 10
 // being copied.
 const (
 	describedMemberBytes = 300
+	joinedMemberBytes    = 100
 	listedGroupBytes     = 150
 	fetchedTopicBytes    = 150
 	fetchedOffsetBytes   = 150
@@ -40,6 +41,40 @@ func (b *bill) take(n int64) bool {
 	}
 	b.bytes += n
 	return true
+}
+
+// affords takes memory for one large answer, which is encoded into a buffer of its size.
+func (c *Client) affords(n int64) bool {
+	return n <= freeAnswerBytes || c.Afford == nil || c.Afford(n-freeAnswerBytes)
+}
+
+// JoinedBytes is the most that a JoinGroup's answer takes, encoded.
+func JoinedBytes(r *kmsg.JoinGroupResponse) int64 {
+	n := joinedMemberBytes + len(r.LeaderID) + len(r.MemberID)
+	for _, text := range []*string{r.ProtocolType, r.Protocol} {
+		if text != nil {
+			n += len(*text)
+		}
+	}
+	for i := range r.Members {
+		m := &r.Members[i]
+		n += joinedMemberBytes + len(m.MemberID) + len(m.ProtocolMetadata)
+		if m.InstanceID != nil {
+			n += len(*m.InstanceID)
+		}
+	}
+	return int64(n)
+}
+
+// SyncedBytes is the most that a SyncGroup's answer takes, encoded.
+func SyncedBytes(r *kmsg.SyncGroupResponse) int64 {
+	n := joinedMemberBytes + len(r.MemberAssignment)
+	for _, text := range []*string{r.ProtocolType, r.Protocol} {
+		if text != nil {
+			n += len(*text)
+		}
+	}
+	return int64(n)
 }
 
 func describedBytes(g *kmsg.DescribeGroupsResponseGroup) int64 {

@@ -101,6 +101,8 @@ type Client struct {
 	// Taken is called once the group has taken from the request what it keeps, before the answer, which may be minutes away:
 	// the request's memory is free. A request that is refused before is answered without. May be nil.
 	Taken func()
+	// Afford takes memory for an answer that is large: a leader is told what all members subscribe to. nil: there is enough.
+	Afford Afford
 }
 
 func (c *Client) taken() {

@@ -31,26 +31,42 @@ func (g *Groups) ask(groupID string, run func(*group.Machine, group.Now), refuse
 	})
 }
 
-// JoinGroup serves API key 11.
+// JoinGroup serves API key 11. A leader for whose answer there is no memory is told to come again: the generation waits for
+// it, and a JoinGroup that repeats what it said before gets that answer.
 func (g *Groups) JoinGroup(c Client, req *kmsg.JoinGroupRequest, reply func(*kmsg.JoinGroupResponse)) {
-	to := func(r kmsg.Response) { reply(r.(*kmsg.JoinGroupResponse)) }
-	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.JoinGroup(now, to, c.ID, c.Host, req); c.taken() },
-		func(code kafka.ErrorCode) {
-			r := kmsg.NewPtrJoinGroupResponse()
-			r.Version, r.ErrorCode, r.MemberID = req.Version, int16(code), req.MemberID
-			reply(r)
-		})
+	refuse := func(code kafka.ErrorCode) {
+		r := kmsg.NewPtrJoinGroupResponse()
+		r.Version, r.ErrorCode, r.MemberID = req.Version, int16(code), req.MemberID
+		reply(r)
+	}
+	to := func(r kmsg.Response) {
+		join := r.(*kmsg.JoinGroupResponse)
+		if !c.affords(JoinedBytes(join)) {
+			req.MemberID = join.MemberID
+			refuse(kafka.CoordinatorNotAvailable)
+			return
+		}
+		reply(join)
+	}
+	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.JoinGroup(now, to, c.ID, c.Host, req); c.taken() }, refuse)
 }
 
-// SyncGroup serves API key 14.
+// SyncGroup serves API key 14. A member for whose assignment there is no memory is told to come again.
 func (g *Groups) SyncGroup(c Client, req *kmsg.SyncGroupRequest, reply func(*kmsg.SyncGroupResponse)) {
-	to := func(r kmsg.Response) { reply(r.(*kmsg.SyncGroupResponse)) }
-	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.SyncGroup(now, to, req); c.taken() },
-		func(code kafka.ErrorCode) {
-			r := kmsg.NewPtrSyncGroupResponse()
-			r.Version, r.ErrorCode = req.Version, int16(code)
-			reply(r)
-		})
+	refuse := func(code kafka.ErrorCode) {
+		r := kmsg.NewPtrSyncGroupResponse()
+		r.Version, r.ErrorCode = req.Version, int16(code)
+		reply(r)
+	}
+	to := func(r kmsg.Response) {
+		sync := r.(*kmsg.SyncGroupResponse)
+		if !c.affords(SyncedBytes(sync)) {
+			refuse(kafka.CoordinatorNotAvailable)
+			return
+		}
+		reply(sync)
+	}
+	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.SyncGroup(now, to, req); c.taken() }, refuse)
 }
 
 // Heartbeat serves API key 12. While the group is being loaded the answer is success, as Kafka's: nobody's session runs

@@ -127,6 +127,7 @@ func (s *shard) loop() {
 		}
 		for _, m := range round {
 			m.run(s, now)
+			s.tell()
 		}
 		s.carryOut(now)
 		clear(round)
@@ -167,6 +168,16 @@ func (s *shard) tick() {
 			s.machine.Tick(now)
 		}
 	})
+}
+
+// tell gives the machine's answers as they are made: a round may hold many requests each of which is told all of a group.
+func (s *shard) tell() {
+	if s.machine == nil {
+		return
+	}
+	for _, a := range s.machine.TakeAnswers() {
+		a.To.(func(kmsg.Response))(a.Response)
+	}
 }
 
 // carryOut gives the machine's answers and writes its records, as few batches as hold them.

@@ -129,6 +129,13 @@ func (m *Machine) Take() Effects {
 	return fx
 }
 
+// TakeAnswers gives the answers among the effects gathered since the last Take.
+func (m *Machine) TakeAnswers() []Answer {
+	a := m.fx.Answers
+	m.fx.Answers = a[len(a):]
+	return a
+}
+
 // Written tells the outcome of a write: kafka.None once the high watermark has passed it, else why it failed. An unknown
 // ticket is ignored.
 func (m *Machine) Written(now Now, ticket uint64, code kafka.ErrorCode) {

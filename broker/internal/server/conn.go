@@ -64,6 +64,7 @@ type conn struct {
 	share    int64            // it holds
 	lastSize int              // of the frame before
 	began    int64            // clock.Nanos when the socket last had something
+	alone    bool             // nothing is taken behind the last request until that is done
 
 	out struct {
 		sync.Mutex
@@ -274,9 +275,9 @@ func (c *conn) read(fd int) (more, ok bool) {
 		n = middleRead
 	}
 	b := c.s.o.Pool.Get(n)
-	defer b.Release()
 	got, more, ok := c.readSocket(fd, b.B)
 	if got <= 0 || !ok {
+		b.Release()
 		return more, ok
 	}
 	return more, c.serveRead(fd, b, b.B[:got])
@@ -299,9 +300,11 @@ func (c *conn) readSocket(fd int, b []byte) (n int, more, ok bool) {
 	}
 }
 
-// serveRead serves the whole frames of one read and keeps the begin of one that is not whole.
+// serveRead serves the whole frames of one read, of whose buffer it owns the reference, and keeps the begin of one that is
+// not whole.
 func (c *conn) serveRead(fd int, b *buf.Buf, in []byte) bool {
-	in, ok := c.serveFrames(fd, b, in)
+	b, in, ok := c.serveFrames(fd, b, in)
+	defer b.Release()
 	if !ok {
 		c.s.o.Handlers.Settle(&c.client)
 		return false
@@ -309,28 +312,33 @@ func (c *conn) serveRead(fd int, b *buf.Buf, in []byte) bool {
 	return c.keep(fd, in)
 }
 
-// serveFrames serves whole frames and gives what is left. Requests that came together share one write to their partition's
-// log, and their answers one to the socket, for as long as lingerNanos.
-func (c *conn) serveFrames(fd int, b *buf.Buf, in []byte) (rest []byte, ok bool) {
+// serveFrames serves whole frames and gives what is left, in b or in another buffer that replaces it. Requests that came
+// together share one write to their partition's log, and their answers one to the socket, for as long as lingerNanos.
+func (c *conn) serveFrames(fd int, b *buf.Buf, in []byte) (_ *buf.Buf, rest []byte, ok bool) {
 	began := clock.Nanos()
 	for len(in) >= 4 {
+		if c.alone {
+			if b, in, ok = c.waitAlone(fd, b, in); !ok {
+				return b, nil, false
+			}
+		}
 		size := int(int32(binary.BigEndian.Uint32(in)))
 		if !c.sizeOK(size) {
-			return nil, false
+			return b, nil, false
 		}
 		if len(in)-4 < size {
 			break
 		}
 		c.lastSize = size
 		if !c.keyOK(in[4:], size) {
-			return nil, false
+			return b, nil, false
 		}
 		if c.s.budget.free.Load() < int64(size) {
 			c.breakOff(fd)
 		}
 		share, ok := c.take(int64(size))
 		if !ok {
-			return nil, false
+			return b, nil, false
 		}
 		b.Retain()
 		frame := in[4 : 4+size : 4+size]
@@ -340,14 +348,32 @@ func (c *conn) serveFrames(fd int, b *buf.Buf, in []byte) (rest []byte, ok bool)
 			more = clock.Nanos()-began <= lingerNanos
 		}
 		if !c.serve(fd, b, frame, share, more) {
-			return nil, false
+			return b, nil, false
 		}
 		if !more {
 			c.flush(fd)
 			began = clock.Nanos()
 		}
 	}
-	return in, true
+	return b, in, true
+}
+
+// waitAlone waits until the request is done that nothing is taken behind. It may wait for a rebalance: what is behind it takes no
+// share meanwhile, and when it is small, as it mostly is, no buffer of a read's size.
+func (c *conn) waitAlone(fd int, b *buf.Buf, in []byte) (*buf.Buf, []byte, bool) {
+	c.alone = false
+	c.out.Lock()
+	waits := c.out.alone > 0
+	c.out.Unlock()
+	if waits && len(in) <= smallFrame {
+		small := c.s.o.Pool.Get(len(in))
+		copy(small.B, in)
+		b.Release()
+		b, in = small, small.B
+	}
+	ok := c.lockForNext(fd)
+	c.out.Unlock()
+	return b, in, ok
 }
 
 // whole says whether b begins with a whole frame.
@@ -497,6 +523,7 @@ func (c *conn) serve(fd int, b *buf.Buf, frame []byte, share int64, more bool) b
 	call.Client, call.Conn, call.Frame, call.Slot.Share = &c.client, c, b, share
 	call.Slot.Began, call.More = c.began, more
 	call.Slot.Alone = api.Alone(int16(binary.BigEndian.Uint16(frame)))
+	c.alone = call.Slot.Alone
 	if !c.push(fd, call) {
 		return false
 	}

@@ -3,9 +3,11 @@ package servertest
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -69,10 +71,10 @@ func raise(to *atomic.Int64, n int64) {
 }
 
 // dialGenerous starts a server with that handler and sends it so many requests in one go.
-func dialGenerous(t *testing.T, g *generous, requests int, request kmsg.Request) net.Conn {
+func dialGenerous(t *testing.T, g *generous, requests int, request kmsg.Request, settings ...string) net.Conn {
 	t.Helper()
 	g.ctx = t.Context()
-	cfg, _, err := config.Load("", nil)
+	cfg, _, err := config.Load("", settings)
 	must(t, err)
 	s, err := server.New(server.Options{Handlers: g, Config: cfg, Pool: buf.NewPool(), Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
@@ -154,4 +156,41 @@ func TestSmallAnswersAreMadeTogether(t *testing.T) {
 	eventually(t, "all requests are taken before the first is answered", func() bool { return g.taken.Load() == requests })
 	close(g.wait)
 	readAnswers(t, c, requests, size)
+}
+
+// TestAMemberThatWaitsIsAlone: a group's answers may be large, so that a connection asks for the next when it has one; what is
+// behind a request that waits for a rebalance holds no memory of others meanwhile.
+func TestAMemberThatWaitsIsAlone(t *testing.T) {
+	const members, behind = 20, 12_000
+	join := kmsg.NewPtrJoinGroupRequest()
+	heartbeat, large := kmsg.NewPtrHeartbeatRequest(), kmsg.NewPtrProduceRequest()
+	heartbeat.Group = strings.Repeat("g", behind)
+	large.Version, large.TransactionID = 9, kmsg.StringPtr(strings.Repeat("x", members*behind/2))
+	g := &generous{answerBytes: 100, later: true, wait: make(chan struct{})}
+	first := dialGenerous(t, g, 2, join, fmt.Sprint("queued.max.request.bytes=", members*behind),
+		fmt.Sprint("socket.request.max.bytes=", members*behind))
+	conns := []net.Conn{first}
+	dial := func(row []byte) net.Conn {
+		c, err := net.Dial("tcp", first.RemoteAddr().String())
+		must(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.SetDeadline(time.Now().Add(patience))
+		_, err = c.Write(row)
+		must(t, err)
+		return c
+	}
+	for len(conns) < members {
+		conns = append(conns, dial(append(frame(1, join), frame(2, heartbeat)...)))
+	}
+	eventually(t, "every member waits", func() bool { return g.taken.Load() >= members })
+	other := dial(frame(1, large))
+	eventually(t, "others are served", func() bool { return g.taken.Load() > members })
+	if n := g.mostOpen.Load(); n != members+1 {
+		t.Errorf("%d requests of %d members and one other were taken before the first was answered", n, members)
+	}
+	close(g.wait)
+	for _, c := range conns {
+		readAnswers(t, c, 2, 100)
+	}
+	readAnswers(t, other, 1, 100)
 }
