@@ -71,7 +71,7 @@ func (c *conn) Completed(call *api.Call) {
 		return
 	}
 	if c.out.serving == c.out.head || c.out.writing || !c.out.head.Slot.Done {
-		if !c.out.head.Slot.Done && len(call.Answer.Pieces) > 0 && c.held.Load() == 0 {
+		if !c.out.head.Slot.Done && holdsFiles(&call.Answer) && c.held.Load() == 0 {
 			c.held.Store(clock.Nanos())
 		}
 		c.out.Unlock()
@@ -199,12 +199,22 @@ func (c *conn) passServingLocked(first, last *api.Call) {
 	}
 }
 
+// holdsFiles says whether an answer holds a lease on a file. Others keep nobody's file open, however long they wait.
+func holdsFiles(a *api.Answer) bool {
+	for i := range a.Pieces {
+		if a.Pieces[i].Lease != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // heldLocked looks, after calls have left the ring, whether an answer with files still waits behind an unfinished call. Its
 // time counts from now: it is behind another one.
 func (c *conn) heldLocked() {
 	since := int64(0)
 	for call := c.out.head; call != nil && since == 0; call = call.Slot.Next {
-		if call.Slot.Done && len(call.Answer.Pieces) > 0 {
+		if call.Slot.Done && holdsFiles(&call.Answer) {
 			since = clock.Nanos()
 		}
 	}
