@@ -51,6 +51,7 @@ or every row failed. --report ends with 4 or 0.`,
 			if err := needs(o.Kafka); err != nil {
 				return failWith(exitUsage, err)
 			}
+			o.KeepSeed = !cmd.Flags().Changed("seed")
 			o.Version, o.Progress, o.Command = version(), cmd.ErrOrStderr(), append([]string{"tidemark"}, os.Args[1:]...)
 			var err error
 			if o.Kafka, err = filepath.Abs(o.Kafka); err != nil {
@@ -74,7 +75,7 @@ or every row failed. --report ends with 4 or 0.`,
 	f.BoolVar(&quick, "quick", false, "the same as --profile quick: under 8 minutes, one process of each side, fewer rows")
 	f.StringSliceVar(&o.Rows, "rows", nil, "only these rows, by name")
 	f.DurationVar(&o.Budget, "budget", 0, "how long all may take (default the profile's: 60m, defaults 58m, quick 8m)")
-	f.Uint64Var(&o.Seed, "seed", 7, "base of every random number")
+	f.Uint64Var(&o.Seed, "seed", 7, "base of every random number; --resume keeps the session's")
 	f.BoolVar(&o.Resume, "resume", false, "go on with the session in --out, row by row, where host, suite, profile and Kafka are the same")
 	f.BoolVar(&reportOnly, "report", false, "measure nothing: print the table of --out and write its report again")
 	f.StringVar(&o.Kafka, "kafka", "scripts/kafka/kafka", "the script that brings and starts Apache Kafka")

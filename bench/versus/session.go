@@ -30,6 +30,7 @@ type Options struct {
 	Budget   time.Duration // 0: the profile's
 	Seed     uint64
 	Resume   bool   // go on with the document in Out
+	KeepSeed bool   // with the document's seed, whatever Seed is
 	Bin      string // the tidemark binary; "" is this program
 	Kafka    string // path of scripts/kafka/kafka
 	Version  string // of this program
@@ -69,6 +70,7 @@ type session struct {
 	order   int
 	log     *os.File
 	began   time.Time
+	before  float64   // seconds that the calls before took, of a session that is gone on with
 	end     time.Time // of the budget
 	idle    map[string]*idleTime
 	alone   aloneFigures
@@ -150,7 +152,10 @@ func (s *session) document() error {
 		if err := goesOn(old, suiteHash, s.profile.Name, host.Read(o.Out)); err != nil {
 			return failWith(exitUsage, err)
 		}
-		s.doc = old
+		if o.Seed != old.Seed && !o.KeepSeed {
+			return failWith(exitUsage, fmt.Errorf("%s was begun with seed %d, not %d: say --seed %d or none, or give another --out", FileName, old.Seed, o.Seed, old.Seed))
+		}
+		s.doc, s.before = old, old.Seconds
 		s.doc.Notes = append(s.doc.Notes, resumedNote)
 		for _, b := range old.Blocks {
 			s.order += len(b.all()) + 1
@@ -171,7 +176,7 @@ func (s *session) document() error {
 			MinPairs: s.profile.Pairs, Processes: s.profile.Processes, Missing: s.suite.Missing,
 		}
 	}
-	s.doc.State = "running"
+	s.doc.State, s.doc.Error = "running", ""
 	s.doc.Host = host.Read(o.Out)
 	s.tableRows()
 	if len(o.cores) == 0 {
@@ -507,7 +512,7 @@ func (s *session) note(text string) {
 
 func (s *session) save() error {
 	s.doc.Ended = time.Now().UTC()
-	s.doc.Seconds = time.Since(s.began).Seconds()
+	s.doc.Seconds = s.before + time.Since(s.began).Seconds()
 	for i, a := range s.arms {
 		if i < len(s.doc.Arms) {
 			s.doc.Arms[i].Version = a.info.Version
