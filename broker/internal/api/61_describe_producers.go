@@ -10,6 +10,7 @@ import (
 func (h *Handlers) describeProducers(c *Call, req kmsg.Request) kmsg.Response {
 	r := req.(*kmsg.DescribeProducersRequest)
 	reply := c.Later()
+	cost := &answerCost{c: c}
 	go func() { // it waits for appends under way
 		resp := kmsg.NewPtrDescribeProducersResponse()
 		told := map[kafka.TopicPartition]bool{} // an answer is much larger than a question: each is given once
@@ -25,7 +26,11 @@ func (h *Handlers) describeProducers(c *Call, req kmsg.Request) kmsg.Response {
 					continue
 				}
 				told[tp] = true
-				t.Partitions = append(t.Partitions, h.producersOf(t.Topic, n))
+				all, ok := h.producersOf(t.Topic, n, cost)
+				if !ok {
+					return
+				}
+				t.Partitions = append(t.Partitions, all)
 			}
 			resp.Topics = append(resp.Topics, t)
 		}
@@ -34,13 +39,17 @@ func (h *Handlers) describeProducers(c *Call, req kmsg.Request) kmsg.Response {
 	return nil
 }
 
-func (h *Handlers) producersOf(topic string, n int32) kmsg.DescribeProducersResponseTopicPartition {
+// toldProducerBytes is what a producer takes in memory: in the answer and, twice, in its encoding, which grows by being copied.
+const toldProducerBytes = 200
+
+// producersOf tells a partition's producers; false when there is no memory for them and the call has been aborted.
+func (h *Handlers) producersOf(topic string, n int32, cost *answerCost) (_ kmsg.DescribeProducersResponseTopicPartition, ok bool) {
 	out := kmsg.NewDescribeProducersResponseTopicPartition()
 	out.Partition = n
 	out.ActiveProducers = []kmsg.DescribeProducersResponseTopicPartitionActiveProducer{}
-	fail := func(code kafka.ErrorCode) kmsg.DescribeProducersResponseTopicPartition {
+	fail := func(code kafka.ErrorCode) (kmsg.DescribeProducersResponseTopicPartition, bool) {
 		out.ErrorCode, out.ErrorMessage = int16(code), kmsg.StringPtr(code.Error())
-		return out
+		return out, true
 	}
 	p, code := h.Replicas.ByTopic(topic, kafka.Partition(n))
 	if code != kafka.None {
@@ -50,11 +59,14 @@ func (h *Handlers) producersOf(topic string, n int32) kmsg.DescribeProducersResp
 	if code != kafka.None {
 		return fail(code)
 	}
+	if !cost.take(int64(len(producers)) * toldProducerBytes) {
+		return out, false
+	}
 	for _, s := range producers {
 		a := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
 		a.ProducerID, a.ProducerEpoch, a.LastSequence = int64(s.ID), int32(s.Epoch), s.LastSequence
 		a.LastTimestamp, a.CoordinatorEpoch, a.CurrentTxnStartOffset = s.Timestamp, s.CoordinatorEpoch, int64(s.TxnFirstOffset)
 		out.ActiveProducers = append(out.ActiveProducers, a)
 	}
-	return out
+	return out, true
 }

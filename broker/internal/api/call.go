@@ -119,6 +119,26 @@ func (c *Call) afford(n int) bool {
 	return false
 }
 
+// freeAnswerBytes is how much of an answer costs nothing: small ones are given however scarce memory is.
+const freeAnswerBytes = 64 << 10
+
+// answerCost counts what a call's answer takes in memory while its one maker makes it.
+type answerCost struct {
+	c     *Call
+	bytes int64
+}
+
+// take takes memory for n bytes more of the answer; false when there is none: the call is aborted.
+func (a *answerCost) take(n int64) bool {
+	pay := max(a.bytes+n, freeAnswerBytes) - max(a.bytes, freeAnswerBytes)
+	if pay > 0 && !a.c.Conn.Share(a.c, pay) {
+		a.c.Abort(fmt.Sprintf("no memory for an answer of more than %d bytes (queued.max.request.bytes)", a.bytes))
+		return false
+	}
+	a.bytes += n
+	return true
+}
+
 // taken gives the memory of a request back that nobody refers to any more, although its answer may be minutes away: a group
 // waits for its last member. To be called once, before the call is completed.
 func (c *Call) taken() {

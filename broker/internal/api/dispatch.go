@@ -42,7 +42,8 @@ func Large(key int16) bool { return key == 0 || key == 1 }
 func Alone(key int16) bool {
 	switch kmsg.Key(key) {
 	case kmsg.Metadata, kmsg.OffsetFetch, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.DescribeGroups, kmsg.ListGroups, kmsg.CreateTopics, kmsg.DeleteTopics,
-		kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.DeleteGroups, kmsg.OffsetDelete, kmsg.DescribeLogDirs:
+		kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.DeleteGroups, kmsg.OffsetDelete, kmsg.DescribeLogDirs,
+		kmsg.DescribeProducers:
 		return true
 	}
 	return false
