@@ -3,6 +3,7 @@ package commitlog
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 
 	"github.com/tidemark/tidemark/core/kafka"
@@ -11,7 +12,8 @@ import (
 
 // Flush makes the records up to the published end durable and returns that end: data alone, and the folder entries
 // of new segments (tidemark.fsync=batch, flush.messages, flush.ms). A log that has not changed costs no system call.
-// After a failed fsync every Flush and Checkpoint fails with the same error: a second fsync would lie (BROKER 6).
+// After a failed fsync every Flush and Checkpoint fails with the same error: a second fsync would lie (BROKER 6). Where a file
+// could not be opened to be synced (EMFILE), nothing has failed yet: the error is no ErrFlush, and the next call does what is left.
 func (l *Log) Flush() (kafka.Offset, error) {
 	if l.state.Load() == stateLazy {
 		return l.FlushedOffset(), nil
@@ -150,40 +152,35 @@ func (l *Log) writeEpochs() error {
 	return err
 }
 
+// unsynced is what has to be synced, less what has been.
+type unsynced struct {
+	kind                       kind
+	segs                       []*segment // of kind
+	newFiles, newFolder, newID bool       // of Log.mu
+}
+
+// notOpened marks what could not be opened to be synced: no fsync has been tried, so none has failed.
+type notOpened struct{ error }
+
+// Unwrap gives the cause.
+func (e notOpened) Unwrap() error { return e.error }
+
 // sync makes one kind of file durable in every segment where it has been written, and new folder entries. With
 // kindLog it moves the flushed offset to end. [work]
 func (l *Log) sync(k kind, end kafka.Offset) error {
 	if !l.env.durable() {
 		return nil
 	}
-	l.mu.Lock()
-	err := l.mu.failed
-	var dirty []*segment
-	for _, s := range l.mu.segs {
-		if s.unsynced[k] {
-			s.unsynced[k] = false // an append that comes during the fsync sets it again
-			dirty = append(dirty, s)
-		}
+	u, err := l.takeUnsynced(k)
+	if err == nil {
+		err = l.syncAll(&u)
 	}
-	newFiles := l.mu.newFiles || len(dirty) > 0 && k != kindLog
-	newFolder, newID := l.mu.newFolder, l.mu.newID
-	l.mu.newFiles, l.mu.newFolder, l.mu.newID = false, false, false
-	l.mu.Unlock()
-	if err == nil && newID {
-		err = l.syncTopicID()
-	}
-	for _, s := range dirty {
-		if err == nil {
-			err = l.syncFile(s, k)
-		}
-	}
-	if err == nil && newFiles {
-		err = l.env.FS.SyncDir(l.Dir())
-	}
-	if err == nil && newFolder {
-		err = l.env.FS.SyncDir(path.Dir(l.Dir()))
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.As(err, &notOpened{}):
+		l.leaveUnsynced(u)
+		return fmt.Errorf("flush %s: %w", l.Dir(), err)
+	default:
 		l.mu.Lock()
 		l.mu.failed = err
 		l.mu.Unlock()
@@ -195,16 +192,82 @@ func (l *Log) sync(k kind, end kafka.Offset) error {
 	return nil
 }
 
+// takeUnsynced gives what an append that comes during the fsync adds to anew, or the error of an earlier fsync.
+func (l *Log) takeUnsynced(k kind) (unsynced, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := unsynced{kind: k, newFolder: l.mu.newFolder, newID: l.mu.newID}
+	for _, s := range l.mu.segs {
+		if s.unsynced[k] {
+			s.unsynced[k] = false
+			u.segs = append(u.segs, s)
+		}
+	}
+	u.newFiles = l.mu.newFiles || len(u.segs) > 0 && k != kindLog
+	l.mu.newFiles, l.mu.newFolder, l.mu.newID = false, false, false
+	return u, l.mu.failed
+}
+
+// leaveUnsynced gives back what has not been synced.
+func (l *Log) leaveUnsynced(u unsynced) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range u.segs {
+		s.unsynced[u.kind] = true
+	}
+	l.mu.newFiles = l.mu.newFiles || u.newFiles
+	l.mu.newFolder = l.mu.newFolder || u.newFolder
+	l.mu.newID = l.mu.newID || u.newID
+}
+
+// syncAll syncs what it takes out of u, up to the first error.
+func (l *Log) syncAll(u *unsynced) error {
+	if u.newID {
+		if err := judgeOpen(l.syncTopicID()); err != nil {
+			return err
+		}
+		u.newID = false
+	}
+	for len(u.segs) > 0 {
+		if err := l.syncFile(u.segs[0], u.kind); err != nil {
+			return err
+		}
+		u.segs = u.segs[1:]
+	}
+	if u.newFiles {
+		if err := judgeOpen(l.env.FS.SyncDir(l.Dir())); err != nil {
+			return err
+		}
+		u.newFiles = false
+	}
+	if u.newFolder {
+		if err := judgeOpen(l.env.FS.SyncDir(path.Dir(l.Dir()))); err != nil {
+			return err
+		}
+		u.newFolder = false
+	}
+	return nil
+}
+
 func (l *Log) syncFile(s *segment, k kind) error {
 	lease, err := l.acquire(s, k)
 	if k != kindLog && isNotExist(err) {
 		return nil // an index without an entry has no file
 	}
 	if err != nil {
-		return err
+		return notOpened{err}
 	}
 	defer lease.Release()
 	return lease.f.SyncData()
+}
+
+// judgeOpen marks the error of a call that opens what it syncs, where the opening has failed.
+func judgeOpen(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) && at.Op == "open" {
+		return notOpened{err}
+	}
+	return err
 }
 
 // Rest writes index entries that are in memory only, without fsync, and gives back the memory and files of a log that

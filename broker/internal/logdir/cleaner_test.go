@@ -22,7 +22,8 @@ import (
 // testOwner stands over a log as a partition does.
 type testOwner struct {
 	sync.Mutex
-	log *Log
+	log                        *Log
+	failed, flushed, unflushed int // times told
 }
 
 func (o *testOwner) Exclusive(fn func()) {
@@ -32,8 +33,9 @@ func (o *testOwner) Exclusive(fn func()) {
 }
 func (o *testOwner) HighWatermark() kafka.Offset { return o.log.EndOffset() }
 func (o *testOwner) LogStartMoved()              {}
-func (o *testOwner) Flushed()                    {}
-func (o *testOwner) Fail()                       {}
+func (o *testOwner) Flushed()                    { o.flushed++ }
+func (o *testOwner) Unflushed()                  { o.unflushed++ }
+func (o *testOwner) Fail()                       { o.failed++ }
 
 // folderTest is log folders without a broker over a file system in memory, and the clock.
 type folderTest struct {

@@ -123,6 +123,9 @@ type Owner interface {
 	LogStartMoved()
 	// Flushed says that the log's flushed end may have moved.
 	Flushed()
+	// Unflushed says that a flush that was asked for has not come about, though nothing is known to be lost. It is tried again, and
+	// nobody should wait for that.
+	Unflushed()
 	// Fail says that the folder has gone offline.
 	Fail()
 }
@@ -133,6 +136,7 @@ type Log struct {
 	tp     kafka.TopicPartition
 	dir    *dir
 	queued atomic.Bool // for the flusher's next round
+	again  atomic.Bool // for its round after the schedule's next turn
 }
 
 func open(o Options) (*Dirs, error) {
@@ -281,11 +285,9 @@ func (l *Log) Attach(o Owner) {
 // Folder is the number of the log folder, in the order of log.dirs.
 func (l *Log) Folder() int { return l.dir.number }
 
-// Failed judges an error that a log answered: a failed disk takes the folder offline, a full one does not.
+// Failed judges an error that a log answered: a failed disk takes the folder offline, a full one does not. A failed fsync is a failed
+// disk.
 func (l *Log) Failed(err error) { l.dir.failed(err) }
-
-// FlushFailed takes the folder offline: an fsync that has failed is never tried again.
-func (l *Log) FlushFailed(err error) { l.dir.fail(err) }
 
 // FolderOf is the number of the log folder that holds a partition's log.
 func (d *Dirs) FolderOf(tp kafka.TopicPartition) (number int, there bool) {

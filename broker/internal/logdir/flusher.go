@@ -17,6 +17,7 @@ type flusher struct {
 	mu struct {
 		sync.Mutex
 		logs    []*Log
+		again   []*Log // whose files could not be opened to be synced, for the schedule's next turn
 		running bool
 		idle    *sync.Cond // running has ended; nil until somebody waits
 	}
@@ -26,7 +27,7 @@ type flusher struct {
 // flushWidth is how many logs of a round are synced at once.
 const flushWidth = 16
 
-// FlushSoon asks for the log to be flushed by the next round; its owner is told by Flushed. It does not block.
+// FlushSoon asks for the log to be flushed by the next round; its owner is told by Flushed, or by Unflushed. It does not block.
 func (l *Log) FlushSoon() {
 	if l.queued.Swap(true) {
 		return // the round that takes it off has not looked at the log's end yet
@@ -90,18 +91,51 @@ func (r *dir) flushLog(l *Log) {
 	_, err := l.Flush()
 	switch {
 	case err == nil:
-		r.mu.Lock()
-		var owner Owner
-		if e := r.mu.logs[l.tp]; e != nil && e.log == l.Log {
-			owner = e.owner
-		}
-		r.mu.Unlock()
-		if owner != nil {
+		if owner := r.ownerOf(l); owner != nil {
 			owner.Flushed()
 		}
 	case !errors.Is(err, commitlog.ErrClosed) && !r.isGone(l.Log):
-		r.fail(err)
+		r.failed(err)
+		if !r.offline.Load() {
+			r.flush.retry(l)
+			if owner := r.ownerOf(l); owner != nil {
+				owner.Unflushed()
+			}
+		}
 	}
+}
+
+// retry keeps a log for the schedule, which flushes it once more: nobody may append to it again.
+func (f *flusher) retry(l *Log) {
+	if l.again.Swap(true) {
+		return
+	}
+	f.mu.Lock()
+	f.mu.again = append(f.mu.again, l)
+	f.mu.Unlock()
+}
+
+// flushAgain asks for the logs that could not be flushed. [schedule]
+func (r *dir) flushAgain() {
+	f := &r.flush
+	f.mu.Lock()
+	list := f.mu.again
+	f.mu.again = nil
+	f.mu.Unlock()
+	for _, l := range list {
+		l.again.Store(false)
+		l.FlushSoon()
+	}
+}
+
+// ownerOf is what stands over a log, nil when it is in its place no more.
+func (r *dir) ownerOf(l *Log) Owner {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.mu.logs[l.tp]; e != nil && e.log == l.Log {
+		return e.owner
+	}
+	return nil
 }
 
 // flushed waits until no round runs.

@@ -181,6 +181,7 @@ func (r *dir) schedule() {
 		r.rest(now)
 		r.checkRoom()
 		r.remove(now)
+		r.flushAgain()
 		r.flushDue(now)
 		if retention.due(now) {
 			r.retain(now)
@@ -312,7 +313,7 @@ func (r *dir) readLeft() {
 	}
 }
 
-// flushDue flushes logs whose flush.ms is over.
+// flushDue flushes logs whose flush.ms is over. One that could not be flushed has its turn again the next time.
 func (r *dir) flushDue(now int64) {
 	for _, tp := range r.sortedFlushers() {
 		e, ok := r.entry(tp)
@@ -320,8 +321,11 @@ func (r *dir) flushDue(now int64) {
 			continue
 		}
 		if _, err := e.log.Flush(); err != nil && !errors.Is(err, commitlog.ErrClosed) && !r.isGone(e.log) {
-			r.fail(err)
-			return
+			r.failed(err)
+			if r.offline.Load() {
+				return
+			}
+			continue
 		}
 		r.mu.Lock()
 		if p := r.mu.logs[tp]; p != nil {

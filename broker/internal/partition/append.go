@@ -255,7 +255,7 @@ func (p *Partition) write(chain, mine *Append, done *completions) (pending bool)
 		p.o.FlushSoon()
 	default:
 		if code := p.flush(); code != kafka.None {
-			// Nobody has been told yet: those that wait for the high watermark Fail has answered, these are still ours.
+			// Those that wait for the high watermark have been answered; these are still ours.
 			for a := done.appends; a != nil; a = a.next {
 				a.unflushed(code)
 			}
@@ -280,7 +280,8 @@ func (p *Partition) flush() kafka.ErrorCode {
 	case errors.Is(err, commitlog.ErrClosed): // says nothing about the disk
 		return p.notLeading()
 	default:
-		p.o.FlushFailed(err)
+		p.o.Failed(err)
+		p.Unflushed() // those who wait for the high watermark: it may pass without this flush
 		return kafka.KafkaStorageError
 	}
 }

@@ -78,10 +78,8 @@ type Options struct {
 	// Failed is told of each error that the log answered: the log folder decides what becomes of it. It may be called
 	// under the append lock.
 	Failed func(err error)
-	// FlushFailed is told of a failed fsync, which is always a failed disk.
-	FlushFailed func(err error)
-	// FlushSoon asks for the log to be flushed by the log folder's next round, after which Flushed is called. It does not
-	// block. Config.FsyncBatch needs it.
+	// FlushSoon asks for the log to be flushed by the log folder's next round, after which Flushed is called, or Unflushed. It does
+	// not block. Config.FsyncBatch needs it.
 	FlushSoon func()
 	// Full is set while the log folder takes no records for want of room; nil: never.
 	Full *atomic.Bool
@@ -322,6 +320,26 @@ func (p *Partition) Flushed() {
 	if p.role.Load() != notLeader && !p.offline.Load() {
 		p.advanceLocked(&done)
 	}
+	p.mu.Unlock()
+	done.run()
+}
+
+// Unflushed answers those who wait for records that are not flushed with KAFKA_STORAGE_ERROR: a flush has not come about. The records
+// stay, as they do where a producer has given up waiting, and count once a later flush has made them durable.
+func (p *Partition) Unflushed() {
+	var done completions
+	p.mu.Lock()
+	end := p.o.Log.FlushedOffset()
+	fail := func(a *Append) bool {
+		if a.last < end {
+			return false
+		}
+		a.unflushed(kafka.KafkaStorageError)
+		done.add(a)
+		return true
+	}
+	p.mu.pending = slices.DeleteFunc(p.mu.pending, fail)
+	p.mu.unsafe = slices.DeleteFunc(p.mu.unsafe, fail)
 	p.mu.Unlock()
 	done.run()
 }

@@ -121,7 +121,7 @@ func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.Err
 		return nil, kafka.KafkaStorageError
 	}
 	p, err := partition.New(partition.Options{Topic: t.name, ID: t.id, Number: n, Self: s.o.NodeID, Folder: l.Folder(), Log: l,
-		Config: cfg, Failed: l.Failed, FlushFailed: l.FlushFailed, FlushSoon: l.FlushSoon, Full: l.Full()})
+		Config: cfg, Failed: l.Failed, FlushSoon: l.FlushSoon, Full: l.Full()})
 	if err != nil {
 		l.Failed(err)
 		s.o.Logger.Error("partition cannot be opened", "partition", tp.String(), "error", err)
