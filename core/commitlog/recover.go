@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"slices"
 
 	"github.com/tidemark/tidemark/core/kafka"
-	"github.com/tidemark/tidemark/core/vfs"
 )
 
 // maxMetaBytes bounds the small files that are read whole.
@@ -400,30 +398,6 @@ func (l *Log) learn(s *segment, at rescanFrom) (int64, error) {
 	return l.rescan(s, at, true)
 }
 
-// learnEpochs takes the leader epochs from the headers of a segment's batches up to end, which are believed: damage only ends it.
-func (l *Log) learnEpochs(s *segment, end int64) error {
-	lease, err := l.acquire(s, kindLog)
-	if err != nil {
-		return err
-	}
-	defer lease.Release()
-	sc := newScanner(lease, end, l.env.Pool, scanChunk)
-	defer sc.close()
-	for pos := int64(0); ; {
-		h, size, err := sc.header(pos)
-		if err != nil {
-			if err == io.EOF {
-				return nil
-			}
-			return ignoreDamage(err)
-		}
-		l.mu.Lock()
-		l.mu.epochs.assign(h.PartitionLeaderEpoch(), h.BaseOffset())
-		l.mu.Unlock()
-		pos += size
-	}
-}
-
 // rescanFrom is a state of a segment's indexes that a rescan goes on from: before the batch at pos, which the last
 // kept entry of the offset index names. The zero value is the beginning.
 type rescanFrom struct {
@@ -593,26 +567,4 @@ func (l *Log) cutIndexes(s *segment, at rescanFrom) error {
 		s.maxTS, s.maxTSAt, s.indexedTS = at.time.ts, s.base+kafka.Offset(at.time.rel), at.time.ts
 	}
 	return nil
-}
-
-// loadEpochs reads leader-epoch-checkpoint. It reports false when the epochs must be learnt from the whole log.
-func (l *Log) loadEpochs() bool {
-	var cache epochCache
-	var b []byte
-	err := fs.ErrNotExist
-	if !l.absent(epochsFile) {
-		b, err = vfs.ReadFile(l.env.FS, l.Dir()+"/"+epochsFile, maxMetaBytes)
-	}
-	if err == nil {
-		cache.list, err = parseEpochs(b)
-	}
-	ok := err == nil || isNotExist(err)
-	if !ok {
-		l.env.Logger.Warn("leader epochs cannot be read and are learnt from the records", "file", l.Dir()+"/"+epochsFile, "error", err)
-		cache.dirty = true
-	}
-	l.mu.Lock()
-	l.mu.epochs = cache
-	l.mu.Unlock()
-	return ok
 }
