@@ -273,12 +273,17 @@ func (d *Dirs) Empty(tp kafka.TopicPartition) bool {
 	return false
 }
 
-// Attach names the partition over a log, which the schedules need.
+// Attach names the partition over a log, which the schedules need. The folder may have gone offline since the log was opened. Whoever
+// takes it offline says so first and then looks for owners; here the owner is set first and then looked whether it is: one of the two
+// tells the partition, or both.
 func (l *Log) Attach(o Owner) {
 	l.dir.mu.Lock()
-	defer l.dir.mu.Unlock()
 	if e := l.dir.mu.logs[l.tp]; e != nil {
 		e.owner = o
+	}
+	l.dir.mu.Unlock()
+	if l.dir.offline.Load() {
+		o.Fail()
 	}
 }
 
