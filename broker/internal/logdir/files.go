@@ -259,6 +259,9 @@ func (r *dir) checkpointFiles() []file {
 			recovery.add(tp, e.summary.Recovery)
 			hw.add(tp, e.summary.End)
 			s = e.summary.Start
+		default: // it could not be recovered: the next start tries again, from where this one did
+			recovery.add(tp, e.recovery)
+			s = e.start
 		}
 		if s > 0 {
 			start.add(tp, s)
