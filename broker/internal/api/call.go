@@ -161,10 +161,16 @@ func (c *Call) Cancel() {
 	}
 }
 
+// keptPieces is how many pieces' room a call keeps for its next request.
+const keptPieces = 4096
+
 // Reset makes the call ready for its next request. Buffers and leases have been released by the server.
 func (c *Call) Reset() {
 	c.gen.Add(1)
 	clear(c.Answer.Pieces)
-	c.Answer = Answer{Pieces: c.Answer.Pieces[:0]}
+	if c.Answer.Pieces = c.Answer.Pieces[:0]; cap(c.Answer.Pieces) > keptPieces {
+		c.Answer.Pieces = nil
+	}
+	c.Answer = Answer{Pieces: c.Answer.Pieces}
 	c.Body, c.Frame, c.Client, c.Conn, c.Slot, c.More = nil, nil, nil, nil, Slot{}, false
 }
