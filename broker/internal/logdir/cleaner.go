@@ -53,7 +53,6 @@ var errStopped = errors.New("log folder is being closed")
 // initCleaner reads what has been compacted before.
 func (r *dir) initCleaner() {
 	c := &r.cleaner
-	c.due = every{intervalMS: max(r.d.o.Config.LogCleanerBackoffMS, 1)}
 	c.mu.busy, c.mu.damaged = map[*commitlog.Log]struct{}{}, map[*commitlog.Log]struct{}{}
 	if c.mu.known = r.readCheckpoint(cleanerFile); c.mu.known == nil {
 		c.mu.known = map[kafka.TopicPartition]kafka.Offset{}
@@ -104,6 +103,7 @@ func (r *dir) forgetCleaned(tp kafka.TopicPartition, l *commitlog.Log) {
 // cleanDue starts the goroutines when something wants to be cleaned. [schedule]
 func (r *dir) cleanDue(now int64) {
 	cfg := r.d.o.Config.Now()
+	r.cleaner.due.intervalMS = max(cfg.LogCleanerBackoffMS, 1)
 	if !r.cleaner.due.due(now) || !cfg.LogCleanerEnable || r.cleaner.active.Load() > 0 {
 		return
 	}

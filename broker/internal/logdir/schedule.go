@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/core/commitlog"
 	"github.com/tidemark/tidemark/core/kafka"
 )
@@ -243,6 +244,9 @@ func (r *dir) doWork(limit time.Duration) {
 // removeTimeLimit bounds how long one turn of the schedule, or a stop, removes deleted logs. The rest waits for the next.
 const removeTimeLimit = 200 * time.Millisecond
 
+// removeAgainMS is after how long a deleted log that could not be removed is tried again.
+const removeAgainMS = 60_000
+
 // remove unlinks deleted logs whose delay is over.
 func (r *dir) remove(now int64) {
 	r.mu.Lock()
@@ -274,13 +278,16 @@ func (r *dir) remove(now int64) {
 			r.mu.Unlock()
 		}
 		if err := r.fs.RemoveAll(d.path); err != nil {
-			r.d.o.Logger.Warn("deleted log cannot be removed", "folder", d.path, "error", err)
+			r.d.o.Logger.Warn("deleted log cannot be removed; that is tried again", "folder", d.path, "error", err)
+			r.mu.Lock()
+			r.mu.deleted = append(r.mu.deleted, deletion{path: d.path, at: clock.Later(now, removeAgainMS)})
+			r.mu.Unlock()
 		}
 	}
 }
 
-// leave removes what deleted logs a stop has time for, whatever their delay, and writes down the others for the next start:
-// a clean one does not look at the folders.
+// leave removes what deleted logs a stop has time for, whatever their delay, and writes down the others for the next start, durably:
+// a clean one does not look at the folders, after a power loss neither.
 func (r *dir) leave() error {
 	r.remove(math.MaxInt64)
 	r.mu.Lock()
@@ -297,7 +304,7 @@ func (r *dir) leave() error {
 		}
 		b = append(append(b, path.Base(d.path)...), '\n')
 	}
-	return r.writeSoft(leftFile, b)
+	return r.writeFile(leftFile, b)
 }
 
 // readLeft reads what leave has written.
