@@ -24,7 +24,7 @@ func TestARetryExplainsItsDuplicatesWheneverItWas(t *testing.T) {
 		{"in the drain", workload.DriverRaw, sink.Script{Faults: hangup(600), Freezes: []sink.Freeze{{AfterRecords: 580, For: 400 * time.Millisecond}}}, ""},
 		{"in the warm-up, by kgo", workload.DriverKgo, sink.Script{Faults: hangup(20)}, ""},
 		{"never", workload.DriverRaw, sink.Script{Faults: []sink.Fault{{Kind: sink.Repeat, Batch: 200}}}, "no retry explains them"},
-		{"after an answer, by kgo", workload.DriverKgo, sink.Script{Faults: []sink.Fault{{Kind: sink.StoreFail, Code: kafka.RequestTimedOut, Batch: 50}}}, "whether it sent them twice itself is not known"},
+		{"after an answer, by kgo", workload.DriverKgo, sink.Script{Faults: []sink.Fault{{Kind: sink.StoreFail, Code: kafka.RequestTimedOut, Batch: 20}}}, "whether it sent them twice itself is not known"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
