@@ -95,7 +95,7 @@ var brokerTable = []Definition{
 		Doc: "Whether logs with cleanup.policy=compact are compacted. Without it __consumer_offsets grows for ever."},
 	{Name: "log.cleaner.threads", Type: Int, Default: "1", Valid: "[0,...]", Dynamic: true,
 		Doc: "How many logs of each log folder are compacted at the same time."},
-	{Name: "log.cleaner.backoff.ms", Type: Long, Default: "15000", Valid: "[0,...]",
+	{Name: "log.cleaner.backoff.ms", Type: Long, Default: "15000", Valid: "[0,...]", Dynamic: true,
 		Doc: "How often logs are looked at for something to compact."},
 	{Name: "log.cleaner.dedupe.buffer.size", Type: Long, Default: "134217728", Dynamic: true,
 		Doc: "The most memory that compaction takes for keys, of all threads and folders together; 24 bytes each. It is taken only while needed."},

@@ -96,3 +96,40 @@ func TestIdleTopicSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatKafkasCleanerMayChangeAtRunTime: every property of Kafka's LogCleaner.RECONFIGURABLE_CONFIGS may be altered.
+func TestWhatKafkasCleanerMayChangeAtRunTime(t *testing.T) {
+	for name, value := range map[string]string{
+		"log.cleaner.threads": "2", "log.cleaner.dedupe.buffer.size": "2000000", "log.cleaner.io.buffer.load.factor": "0.5",
+		"log.cleaner.io.buffer.size": "1000", "message.max.bytes": "1000", "log.cleaner.io.max.bytes.per.second": "1000",
+		"log.cleaner.backoff.ms": "77",
+	} {
+		if _, err := CheckDynamic(name, value); err != nil {
+			t.Error(err)
+		}
+	}
+	b, _, err := Parse("", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.SetDynamic(map[string]string{"log.cleaner.backoff.ms": "77"}, nil); err != nil || b.Now().LogCleanerBackoffMS != 77 {
+		t.Error(b.Now().LogCleanerBackoffMS, err)
+	}
+}
+
+// TestTheListsOfPropertiesAgree: a property has a row of its own or is one of those without effect, and what may change among the
+// latter is among them.
+func TestTheListsOfPropertiesAgree(t *testing.T) {
+	for _, u := range unusedTable {
+		for _, name := range u.Names {
+			if BrokerDefinition(name) != nil {
+				t.Errorf("%s has an effect, and is in the list of those without", name)
+			}
+		}
+	}
+	for _, name := range unusedDynamic {
+		if _, ok := unusedReason(name); !ok {
+			t.Errorf("%s may change, and is not in the list of those without effect", name)
+		}
+	}
+}
