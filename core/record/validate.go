@@ -127,6 +127,8 @@ func checkHeader(b Batch, crc uint32, p *Policy) error {
 		return fmt.Errorf("%w: zstd needs Produce version 7 or later", kafka.UnsupportedCompressionType)
 	case b.IsTransactional() && b.ProducerID() < 0:
 		return invalid("a transactional batch needs a producer id")
+	case b.BaseSequence() < 0 && b.ProducerID() >= 0:
+		return invalid("base sequence is %d: a batch with a producer id (%d) counts from 0", b.BaseSequence(), b.ProducerID())
 	case p.TimestampType == LogAppendTime && b.TimestampType() == LogAppendTime:
 		return fmt.Errorf("%w: the time type LogAppendTime is the broker's to set", kafka.InvalidTimestamp)
 	}
