@@ -207,22 +207,22 @@ func (p *Partition) write(chain, mine *Append, done *completions) (pending bool)
 	clear(batches)
 	start := p.o.Log.StartOffset()
 
-	batch := p.cfg.Load().FsyncBatch
 	p.mu.Lock()
+	batch := p.cfg.Load().FsyncBatch // once: SetConfig looks after this for what waits for a flush that nobody has asked for
 	if code == kafka.None && len(batches) > 0 {
 		p.o.Log.Publish()
 		p.mu.appended += bytes
 		if len(p.mu.isr) > 1 || batch {
 			p.mu.marks = append(p.mu.marks, mark{p.o.Log.EndOffset(), p.mu.appended})
 		}
-		p.advanceLocked(done)
+		p.advanceLocked(done, batch)
 	}
 	offline := p.offline.Load()
 	if offline {
 		// The folder has failed meanwhile, and Fail has answered those that waited then: nobody would answer these.
 		code = kafka.KafkaStorageError
 	}
-	hw, own := kafka.Offset(p.hw.Load()), p.ownEndLocked()
+	hw, own := kafka.Offset(p.hw.Load()), p.ownEndLocked(batch)
 	for a := chain; a != nil; {
 		next := a.next
 		a.next = nil

@@ -162,8 +162,17 @@ func (p *Partition) Config() *Config { return p.cfg.Load() }
 func (p *Partition) SetConfig(c *Config) {
 	old := p.cfg.Swap(c)
 	p.o.Log.SetConfig(c.Log)
-	if old.FsyncBatch && !c.FsyncBatch {
+	switch {
+	case old.FsyncBatch && !c.FsyncBatch:
 		p.Flushed() // nobody waits for the disk any more
+	case c.FsyncBatch && !old.FsyncBatch:
+		// An append that has not seen c yet holds mu; one that will take it sees c, and asks by itself.
+		p.mu.Lock()
+		behind := p.o.Log.FlushedOffset() < p.o.Log.EndOffset()
+		p.mu.Unlock()
+		if behind { // what waits for other replicas waits for the disk too, now
+			p.o.FlushSoon()
+		}
 	}
 }
 
@@ -216,7 +225,7 @@ func (p *Partition) BecomeLeader(epoch kafka.LeaderEpoch, isr []kafka.BrokerID) 
 			p.role.Store(int64(epoch))
 			p.changedLocked(&done, kafka.NotLeaderForPartition)
 		}
-		p.advanceLocked(&done)
+		p.advanceLocked(&done, p.cfg.Load().FsyncBatch)
 		p.mu.Unlock()
 		done.run()
 		if p.cfg.Load().FsyncBatch && p.o.Log.FlushedOffset() < end {
@@ -293,7 +302,7 @@ func (p *Partition) Follower(id kafka.BrokerID, end kafka.Offset) {
 		p.mu.ends = map[kafka.BrokerID]kafka.Offset{}
 	}
 	p.mu.ends[id] = end
-	p.advanceLocked(&done)
+	p.advanceLocked(&done, p.cfg.Load().FsyncBatch)
 	p.mu.Unlock()
 	done.run()
 }
@@ -318,7 +327,7 @@ func (p *Partition) Flushed() {
 	var done completions
 	p.mu.Lock()
 	if p.role.Load() != notLeader && !p.offline.Load() {
-		p.advanceLocked(&done)
+		p.advanceLocked(&done, p.cfg.Load().FsyncBatch)
 	}
 	p.mu.Unlock()
 	done.run()
@@ -344,18 +353,18 @@ func (p *Partition) Unflushed() {
 	done.run()
 }
 
-// ownEndLocked is the end of what this replica has, as far as acknowledgements and readers go.
-func (p *Partition) ownEndLocked() kafka.Offset {
+// ownEndLocked is the end of what this replica has, as far as acknowledgements and readers go. batch is Config.FsyncBatch.
+func (p *Partition) ownEndLocked(batch bool) kafka.Offset {
 	end := p.o.Log.EndOffset()
-	if p.cfg.Load().FsyncBatch {
+	if batch {
 		end = min(end, p.o.Log.FlushedOffset())
 	}
 	return end
 }
 
 // advanceLocked moves the high watermark to the lowest end over the ISR, and the last stable offset with it.
-func (p *Partition) advanceLocked(done *completions) {
-	own := p.ownEndLocked()
+func (p *Partition) advanceLocked(done *completions, batch bool) {
+	own := p.ownEndLocked(batch)
 	hw := own
 	for _, id := range p.mu.isr {
 		if id != p.o.Self {
