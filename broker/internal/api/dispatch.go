@@ -38,12 +38,13 @@ func Large(key int16) bool { return key == 0 || key == 1 }
 // Alone says whether a connection takes nothing behind a key's request until that is done, as Kafka does with every request.
 // They are those whose answer may be many times as large as they are and is made by somebody else than the connection's
 // goroutine: that one could take a hundred of them before the first answer shows how much they ask for. A member that waits for a
-// rebalance sends nothing else meanwhile, or waits with it; its session does not run out before its answer.
+// rebalance sends nothing else meanwhile, or waits with it; its session does not run out before its answer. DeleteRecords is
+// done by somebody else too, and what is behind it may ask for what it changes.
 func Alone(key int16) bool {
 	switch kmsg.Key(key) {
 	case kmsg.Metadata, kmsg.OffsetFetch, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.DescribeGroups, kmsg.ListGroups, kmsg.CreateTopics, kmsg.DeleteTopics,
 		kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.DeleteGroups, kmsg.OffsetDelete, kmsg.DescribeLogDirs,
-		kmsg.DescribeProducers:
+		kmsg.DescribeProducers, kmsg.DeleteRecords:
 		return true
 	}
 	return false

@@ -140,15 +140,16 @@ func (g *Groups) OffsetFetch(groups []kmsg.OffsetFetchRequestGroup, requireStabl
 			continue
 		}
 		told[groups[i].Group] = true
-		g.ask(groups[i].Group, func(m *group.Machine, _ group.Now) {
-			one := m.OffsetFetch(&groups[i], requireStable)
-			if !cost.take(fetchedBytes(&one)) {
+		to := func(r kmsg.Response) {
+			one := &r.(*kmsg.OffsetFetchResponse).Groups[0]
+			if !cost.take(fetchedBytes(one)) {
 				refuse(kafka.CoordinatorNotAvailable)
 				return
 			}
-			out[i] = one
+			out[i] = *one
 			all()
-		}, refuse)
+		}
+		g.ask(groups[i].Group, func(m *group.Machine, _ group.Now) { m.OffsetFetch(to, &groups[i], requireStable) }, refuse)
 	}
 }
 

@@ -176,7 +176,7 @@ func (s *shard) tell() {
 		return
 	}
 	for _, a := range s.machine.TakeAnswers() {
-		a.To.(func(kmsg.Response))(a.Response)
+		a.To.(func(kmsg.Response))(a.Make())
 	}
 }
 
@@ -192,7 +192,7 @@ func (s *shard) carryOut(now group.Now) {
 		s.g.o.Logger.Info("group "+n.Text, "group", n.Group, "partition", s.p)
 	}
 	for _, a := range fx.Answers {
-		a.To.(func(kmsg.Response))(a.Response)
+		a.To.(func(kmsg.Response))(a.Make())
 	}
 	if len(fx.Writes) == 0 {
 		return

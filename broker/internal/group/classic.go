@@ -72,14 +72,14 @@ type classic struct {
 	leader       string
 	members      []*member // in the order of joining
 	byID         map[string]*member
-	static       map[string]string // instance id to member id
-	supported    supported         // the members' protocols
-	pending      map[string]*timer // ids given out with MEMBER_ID_REQUIRED, not yet joined
-	joined       int               // members whose JoinGroup waits
-	persisted    bool              // the log holds a record of it
-	commits      int               // commits being written
-	writing      map[offsetKey]int // by how many of them an offset is set
-	assigning    int32             // generation whose assignment is being written, 0 for none
+	static       map[string]string     // instance id to member id
+	supported    supported             // the members' protocols
+	pending      map[string]*timer     // ids given out with MEMBER_ID_REQUIRED, not yet joined
+	joined       int                   // members whose JoinGroup waits
+	persisted    bool                  // the log holds a record of it
+	commits      int                   // commits being written
+	writing      map[offsetKey]pending // by which of them an offset is set
+	assigning    int32                 // generation whose assignment is being written, 0 for none
 
 	// While the first rebalance of an empty group waits for more members:
 	initial          bool
@@ -93,7 +93,7 @@ type classic struct {
 
 func (m *Machine) newClassic(id string) *classic {
 	g := &classic{id: id, sinceMS: -1, byID: map[string]*member{}, static: map[string]string{}, pending: map[string]*timer{},
-		supported: supported{members: map[string]int{}}, writing: map[offsetKey]int{}}
+		supported: supported{members: map[string]int{}}, writing: map[offsetKey]pending{}}
 	g.joinTimer = newTimer(func(now Now) { m.joinTimeout(now, g) })
 	g.syncTimer = newTimer(func(now Now) { m.syncTimeout(now, g) })
 	m.groups[id] = g

@@ -62,6 +62,16 @@ type Write struct {
 type Answer struct {
 	To       Caller
 	Response kmsg.Response
+	make     func() kmsg.Response // in place of Response
+}
+
+// Make gives the response. One that is large, and that many may wait for, is made now: to be called when it is this answer's turn
+// and before the machine's next message.
+func (a *Answer) Make() kmsg.Response {
+	if a.make != nil {
+		return a.make()
+	}
+	return a.Response
 }
 
 // Note is a line for the operator's log.

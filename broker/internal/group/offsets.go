@@ -93,10 +93,17 @@ func (m *Machine) OffsetCommit(now Now, to Caller, req *kmsg.OffsetCommitRequest
 		w.g = m.create(now, req.Group)
 	}
 	w.g.commits++
-	for _, k := range w.keys {
-		w.g.writing[k]++
-	}
 	m.write(now, records, w)
+	w.ticket = m.ticket
+	for _, k := range w.keys {
+		w.g.writing[k] = pending{w.g.writing[k].commits + 1, w}
+	}
+}
+
+// pending is the commits of one offset that are being written.
+type pending struct {
+	commits int
+	last    *commitWrite
 }
 
 // checkCommit tells whether the sender may commit: a member with the current generation, or, while the group is empty,
@@ -153,15 +160,20 @@ type commitWrite struct {
 	response *kmsg.OffsetCommitResponse
 	keys     []offsetKey
 	offsets  []committed
+	ticket   uint64
+	fetches  []waitingFetch
 	answered bool
 }
 
 func (w *commitWrite) written(m *Machine, _ Now, code kafka.ErrorCode) {
 	w.g.commits--
 	for _, k := range w.keys {
-		if w.g.writing[k]--; w.g.writing[k] == 0 {
+		p := w.g.writing[k]
+		if p.commits--; p.commits == 0 {
 			delete(w.g.writing, k)
+			continue
 		}
+		w.g.writing[k] = p
 	}
 	if code != kafka.None {
 		w.fail(m, commitError(code))
@@ -179,13 +191,26 @@ func (w *commitWrite) written(m *Machine, _ Now, code kafka.ErrorCode) {
 func (w *commitWrite) late(m *Machine, _ Now) { w.fail(m, commitError(kafka.RequestTimedOut)) }
 
 func (w *commitWrite) answer(m *Machine) {
-	if !w.answered {
-		w.answered = true
-		m.answer(w.to, w.response)
+	if w.answered {
+		return
 	}
+	w.answered = true
+	m.answer(w.to, w.response)
+	for _, f := range w.fetches {
+		m.fx.Answers = append(m.fx.Answers, Answer{To: f.to, make: func() kmsg.Response { return fetchResponse(m.fetch(f.req, false)) }})
+	}
+	w.fetches = nil
 }
 
-func (w *commitWrite) abandon(m *Machine) { w.fail(m, kafka.NotCoordinator) }
+func (w *commitWrite) abandon(m *Machine) {
+	for _, f := range w.fetches {
+		r := kmsg.NewOffsetFetchResponseGroup()
+		r.Group, r.ErrorCode = f.req.Group, int16(kafka.NotCoordinator)
+		m.answer(f.to, fetchResponse(r))
+	}
+	w.fetches = nil
+	w.fail(m, kafka.NotCoordinator)
+}
 
 func (w *commitWrite) fail(m *Machine, code kafka.ErrorCode) {
 	if w.answered {
@@ -203,16 +228,67 @@ func (w *commitWrite) fail(m *Machine, code kafka.ErrorCode) {
 
 // OffsetFetch gives the committed offsets of one group: those asked for, or all with nil Topics. Topics are named, and
 // carry their id where it is known, in every version; an offset that was committed to another topic of the same name is
-// not given. An unknown group has no offsets, which is no error. With requireStable an offset that a commit under way is
-// about to change is UNSTABLE_OFFSET_COMMIT: who reads it again later gets the one that counts.
-func (m *Machine) OffsetFetch(req *kmsg.OffsetFetchRequestGroup, requireStable bool) kmsg.OffsetFetchResponseGroup {
+// not given. An unknown group has no offsets, which is no error. The answer is a response that holds this group alone. req
+// must stay as it is until then.
+//
+// With requireStable an offset that a commit under way is about to change is UNSTABLE_OFFSET_COMMIT: who reads it again later
+// gets the one that counts. Without, the fetch waits for the commits that came before it, as long as their clients do: one
+// that sends both without waiting in between is told what it has committed.
+func (m *Machine) OffsetFetch(to Caller, req *kmsg.OffsetFetchRequestGroup, requireStable bool) {
+	if g := m.groups[req.Group]; g != nil && !requireStable {
+		if w := g.lastCommit(req.Topics); w != nil {
+			w.fetches = append(w.fetches, waitingFetch{to, req})
+			return
+		}
+	}
+	m.answer(to, fetchResponse(m.fetch(req, requireStable)))
+}
+
+// waitingFetch is an OffsetFetch that waits for a commit.
+type waitingFetch struct {
+	to  Caller
+	req *kmsg.OffsetFetchRequestGroup
+}
+
+func fetchResponse(one kmsg.OffsetFetchResponseGroup) kmsg.Response {
+	r := kmsg.NewPtrOffsetFetchResponse()
+	r.Groups = append(r.Groups, one)
+	return r
+}
+
+// lastCommit is the last commit of offsets that are asked for (nil: all) which is being written and whose client waits, nil for
+// none. Those before it have ended when it does.
+func (g *classic) lastCommit(topics []kmsg.OffsetFetchRequestGroupTopic) (last *commitWrite) {
+	if len(g.writing) == 0 {
+		return nil
+	}
+	look := func(p pending) {
+		if w := p.last; w != nil && !w.answered && (last == nil || w.ticket > last.ticket) {
+			last = w
+		}
+	}
+	if topics == nil {
+		for _, p := range g.writing {
+			look(p)
+		}
+	}
+	for i := range topics {
+		for _, n := range topics[i].Partitions {
+			look(g.writing[offsetKey{topics[i].Topic, n}])
+		}
+	}
+	return last
+}
+
+// fetch is what OffsetFetch gives now.
+func (m *Machine) fetch(req *kmsg.OffsetFetchRequestGroup, requireStable bool) kmsg.OffsetFetchResponseGroup {
 	r := kmsg.NewOffsetFetchResponseGroup()
 	r.Group = req.Group
 	r.Topics = []kmsg.OffsetFetchResponseGroupTopic{}
 	of := m.offsets[req.Group]
 	unstable := func(offsetKey) bool { return false }
 	if g := m.groups[req.Group]; requireStable && g != nil {
-		unstable = func(k offsetKey) bool { return g.writing[k] > 0 }
+		unstable = func(k offsetKey) bool { return g.writing[k].commits > 0 }
 	}
 	if req.Topics == nil {
 		if of != nil {

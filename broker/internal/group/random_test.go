@@ -266,7 +266,7 @@ func (w *world) check(t *rapid.T) {
 	if next, ok := w.s.m.Next(); ok && len(w.s.m.groups) == 0 && w.s.m.retention.index == notQueued {
 		t.Fatalf("no group and a deadline at %d", next)
 	}
-	r := w.s.m.OffsetFetch(&kmsg.OffsetFetchRequestGroup{Group: "g",
+	r := w.s.m.fetch(&kmsg.OffsetFetchRequestGroup{Group: "g",
 		Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: "t", Partitions: []int32{0}}}}, false)
 	if got := r.Topics[0].Partitions[0].Offset; got != w.committed {
 		t.Fatalf("fetched %d, written %d", got, w.committed)

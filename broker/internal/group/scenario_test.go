@@ -25,7 +25,7 @@ import (
 //	heartbeat ref=R group=G member=M gen=N [instance=I]
 //	leave ref=R group=G [member=M | instance=I ...] [v=5]
 //	commit ref=R group=G [member=M] [gen=N] [v=9] offsets=topic-0:17,topic-1:18 [metadata=text] [retain=1h] [id=N]
-//	fetch group=G [topics=topic-0,topic-1] [id=N] [stable=yes]      describe group=G      list [states=..] [types=..]
+//	fetch [ref=R] group=G [topics=topic-0,topic-1] [id=N] [stable=yes]      describe group=G      list [states=..] [types=..]
 //	advance 10s          topics-deleted a b id=N          hold on|off          written ticket=N [error=NAME]
 //	reload               a new machine is loaded from all that was written          resign
 func TestScenarios(t *testing.T) {
@@ -111,7 +111,11 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 	case "commit":
 		s.m.OffsetCommit(s.now, a.str("ref", ""), a.commit())
 	case "fetch":
-		s.printFetch(s.m.OffsetFetch(a.fetch(), a.str("stable", "") == "yes"))
+		if stable := a.str("stable", "") == "yes"; a.opt("ref") == nil {
+			s.printFetch(s.m.fetch(a.fetch(), stable)) // what is there now
+		} else {
+			s.m.OffsetFetch(a.str("ref", ""), a.fetch(), stable)
+		}
 	case "describe":
 		s.printDescribe(a.str("group", ""))
 	case "list":
@@ -220,7 +224,7 @@ func code(c int16) string { return kafka.ErrorCode(c).Error() }
 
 func (s *scenario) printAnswer(a Answer) {
 	fmt.Fprintf(&s.out, "%s: ", a.To)
-	switch r := a.Response.(type) {
+	switch r := a.Make().(type) {
 	case *kmsg.JoinGroupResponse:
 		if r.ErrorCode != 0 {
 			fmt.Fprintf(&s.out, "join %s member=%s\n", code(r.ErrorCode), r.MemberID)
@@ -256,6 +260,9 @@ func (s *scenario) printAnswer(a Answer) {
 			}
 		}
 		fmt.Fprintln(&s.out)
+	case *kmsg.OffsetFetchResponse:
+		fmt.Fprintf(&s.out, "fetch %s\n", code(r.Groups[0].ErrorCode))
+		s.printFetch(r.Groups[0])
 	case *kmsg.DeleteGroupsResponse:
 		fmt.Fprintf(&s.out, "delete-group %s\n", code(r.Groups[0].ErrorCode))
 	case *kmsg.OffsetDeleteResponse:
