@@ -43,16 +43,21 @@ type FeatureUpdate struct {
 // UpdateFeatures finalises levels, all or none. failed names the feature that was refused, "" when the reason is no
 // feature's.
 func (c *Controller) UpdateFeatures(ctx context.Context, updates []FeatureUpdate, validateOnly bool) (failed string, code kafka.ErrorCode, text string) {
+	var out struct {
+		failed string
+		code   kafka.ErrorCode
+		text   string
+	}
 	_, err := c.submit(ctx, func(d *decision) {
 		if validateOnly {
 			d = d.scratch()
 		}
-		failed, code, text = decideFeatures(d, updates)
+		out.failed, out.code, out.text = decideFeatures(d, updates)
 	})
-	if err != nil {
+	if err != nil { // the closure may be running: out is not to be read
 		return "", codeOf(err), err.Error()
 	}
-	return failed, code, text
+	return out.failed, out.code, out.text
 }
 
 // decideFeatures decides on a whole UpdateFeatures request.
