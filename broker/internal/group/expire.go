@@ -95,16 +95,25 @@ func (g *classic) subscribedTopics() map[string]bool {
 }
 
 // RemoveOffsets removes, in all groups, the committed offsets of topics that are gone. An offset names its topic and,
-// unless an old record lacks it, carries the topic's id; without one it is zero.
+// unless an old record lacks it, carries the topic's id; without one it is zero. Where a commit is being written, what it sets
+// counts: the tombstone comes behind it.
 func (m *Machine) RemoveOffsets(now Now, gone func(topic string, topicID [16]byte) bool) {
-	for _, id := range slices.Sorted(maps.Keys(m.offsets)) {
+	for _, id := range slices.Sorted(maps.Keys(m.groups)) {
+		g := m.groups[id]
 		var keys []offsetKey
-		for k, o := range m.offsets[id].at {
-			if gone(k.topic, o.topicID) {
+		if of := m.offsets[id]; of != nil {
+			for k, o := range of.at {
+				if _, changes := g.writing[k]; !changes && gone(k.topic, o.topicID) {
+					keys = append(keys, k)
+				}
+			}
+		}
+		for k, p := range g.writing {
+			if gone(k.topic, p.topicID) {
 				keys = append(keys, k)
 			}
 		}
-		if g := m.groups[id]; g != nil && len(keys) > 0 {
+		if len(keys) > 0 {
 			m.removeOffsets(now, g, keys, false, nil)
 		}
 	}

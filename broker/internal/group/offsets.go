@@ -95,8 +95,8 @@ func (m *Machine) OffsetCommit(now Now, to Caller, req *kmsg.OffsetCommitRequest
 	w.g.commits++
 	m.write(now, records, w)
 	w.ticket = m.ticket
-	for _, k := range w.keys {
-		w.g.writing[k] = pending{w.g.writing[k].commits + 1, w}
+	for i, k := range w.keys {
+		w.g.writing[k] = pending{w.g.writing[k].commits + 1, w, w.offsets[i].topicID}
 	}
 }
 
@@ -104,6 +104,7 @@ func (m *Machine) OffsetCommit(now Now, to Caller, req *kmsg.OffsetCommitRequest
 type pending struct {
 	commits int
 	last    *commitWrite
+	topicID [16]byte // that the last one sets
 }
 
 // checkCommit tells whether the sender may commit: a member with the current generation, or, while the group is empty,
