@@ -76,7 +76,7 @@ type classic struct {
 	supported    supported             // the members' protocols
 	pending      map[string]*timer     // ids given out with MEMBER_ID_REQUIRED, not yet joined
 	joined       int                   // members whose JoinGroup waits
-	persisted    bool                  // the log holds a record of it
+	persisted    bool                  // the log may hold a record of it: one was to be written
 	commits      int                   // commits being written
 	writing      map[offsetKey]pending // by which of them an offset is set
 	assigning    int32                 // generation whose assignment is being written, 0 for none

@@ -206,6 +206,13 @@ func (m *Machine) write(now Now, records []Record, then continuation) {
 	m.fx.Writes = append(m.fx.Writes, Write{Ticket: m.ticket, Records: records})
 }
 
+// writeGroup writes a group's record with an assignment; nil takes what the members have. From now on the group needs a
+// tombstone to go: even a write that fails may come to be in the log.
+func (m *Machine) writeGroup(now Now, g *classic, assignment map[string][]byte, then continuation) {
+	g.persisted = true
+	m.write(now, []Record{groupRecord(g, assignment)}, then)
+}
+
 // expireWrites answers for the writes that take too long: below min ISR the high watermark stands still.
 func (m *Machine) expireWrites(now Now) {
 	for len(m.deadlines) > 0 && m.deadlines[0].monoMS <= now.MonoMS {

@@ -206,7 +206,7 @@ func (m *Machine) joinStatic(now Now, to Caller, clientID, host string, g *class
 	}
 	if g.state == stable && g.protocol != nil && g.selectProtocol() == *g.protocol {
 		// Nobody else needs to know: the new id is written and the assignment stays.
-		m.write(now, []Record{groupRecord(g, nil)}, &staticWrite{to: to, version: req.Version, g: g, mb: mb, newID: newID, previous: previous})
+		m.writeGroup(now, g, nil, &staticWrite{to: to, version: req.Version, g: g, mb: mb, newID: newID, previous: previous})
 		return
 	}
 	// In CompletingRebalance the leader may be assigning to the old id, so that a new round is needed.
@@ -306,7 +306,6 @@ func (w *staticWrite) written(m *Machine, now Now, code kafka.ErrorCode) {
 		w.refuse(m, groupError(code))
 		return
 	}
-	g.persisted = true
 	r := g.joinResponse(mb, w.version)
 	if g.isLeader(mb.id) {
 		if w.version >= 9 {

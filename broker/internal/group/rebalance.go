@@ -98,7 +98,7 @@ func (m *Machine) completeJoin(now Now, g *classic) {
 		g.protocol, g.leader = nil, ""
 		g.enter(now, empty)
 		m.note(g.id, fmt.Sprintf("is empty at generation %d", g.generation))
-		m.write(now, []Record{groupRecord(g, nil)}, &emptyWrite{g: g})
+		m.writeGroup(now, g, nil, &emptyWrite{g: g})
 		return
 	}
 	g.protocol = kmsg.StringPtr(g.selectProtocol())
@@ -178,9 +178,7 @@ type emptyWrite struct{ g *classic }
 func (w *emptyWrite) written(m *Machine, _ Now, code kafka.ErrorCode) {
 	if code != kafka.None {
 		m.note(w.g.id, fmt.Sprintf("could not write that it is empty: %v", code))
-		return
 	}
-	w.g.persisted = true
 }
 
 func (w *emptyWrite) late(*Machine, Now) {}

@@ -83,7 +83,7 @@ func (m *Machine) assign(now Now, g *classic, req *kmsg.SyncGroupRequest) {
 	for i := range req.GroupAssignment {
 		assignment[req.GroupAssignment[i].MemberID] = bytes.Clone(req.GroupAssignment[i].MemberAssignment)
 	}
-	m.write(now, []Record{groupRecord(g, assignment)}, &assignmentWrite{g: g, generation: g.generation, assignment: assignment})
+	m.writeGroup(now, g, assignment, &assignmentWrite{g: g, generation: g.generation, assignment: assignment})
 }
 
 // syncTimeout removes the members that have not sent SyncGroup within the rebalance timeout.
@@ -114,9 +114,6 @@ func (w *assignmentWrite) written(m *Machine, now Now, code kafka.ErrorCode) {
 	g := w.g
 	if g.assigning == w.generation {
 		g.assigning = 0
-	}
-	if code == kafka.None {
-		g.persisted = true
 	}
 	if g.state != completingRebalance || g.generation != w.generation {
 		return // the next rebalance has begun and answered who waited
