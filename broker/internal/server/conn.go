@@ -88,6 +88,7 @@ type conn struct {
 	// partial says that frame holds memory for bytes that the client has still to send.
 	partial atomic.Bool
 	last    atomic.Bool // stopReading was called
+	busy    int64       // when the sweeper last saw something open or on its way
 	looked  int64       // the value of active for which the sweeper has looked for the stream's end
 	once    sync.Once
 }
@@ -217,11 +218,21 @@ func (c *conn) signal() {
 	}
 }
 
-// quiet says whether no request is open.
+// quiet says whether no request is open and no answer on its way.
 func (c *conn) quiet() bool {
 	c.out.Lock()
 	defer c.out.Unlock()
-	return c.out.n == 0
+	return c.out.n == 0 && !c.out.writing
+}
+
+// idleFor is the sweeper's: how long nothing has come and nothing was on its way. A large answer to a slow client takes longer than
+// anything may be idle, and only the sweeper's clock tells that it has left: the sender reads none.
+func (c *conn) idleFor(now int64) int64 {
+	active := c.active.Load()
+	if now-active > int64(sweepEvery) && !c.quiet() {
+		c.busy = now
+	}
+	return now - max(active, c.busy)
 }
 
 // lookForEnd is the sweeper's: it finds an end of stream, or a reset, that came together with the last bytes that were read, once

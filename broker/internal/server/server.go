@@ -219,9 +219,9 @@ func (s *Server) admit(name string, nc *net.TCPConn) {
 		s.mu.Unlock()
 		_ = nc.Close()
 		return
-	case cfg.MaxConnections > 0 && len(s.mu.conns) >= int(cfg.MaxConnections):
+	case len(s.mu.conns) >= int(cfg.MaxConnections):
 		refuse = "max.connections is reached"
-	case cfg.MaxConnectionsPerIP > 0 && s.mu.perIP[host] >= int(cfg.MaxConnectionsPerIP):
+	case s.mu.perIP[host] >= int(cfg.MaxConnectionsPerIP):
 		refuse = "max.connections.per.ip is reached"
 	}
 	if refuse != "" {
@@ -292,7 +292,7 @@ func (s *Server) sweep() {
 				c.close("an answer that holds open files waited 30 s behind an unfinished request")
 			} else if starved && c.partial.Load() && now-c.active.Load() > stallNanos {
 				c.close("a part of a request came, and nothing for 5 s while others waited for its memory (queued.max.request.bytes)")
-			} else if idle > 0 && now-c.active.Load() > idle && c.quiet() {
+			} else if idle > 0 && c.idleFor(now) > idle {
 				c.close("")
 			} else {
 				c.lookForEnd(now)
