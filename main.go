@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark/tidemark/bench"
 	"github.com/tidemark/tidemark/broker"
+	"github.com/tidemark/tidemark/core/buildinfo"
 	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/loadgen"
 )
@@ -19,7 +20,8 @@ func main() {
 	if len(os.Args) > 1 && (os.Args[1] == "broker" || os.Args[1] == "load") {
 		_ = clock.CoarseTimers() // where it cannot be had, things cost more and work as well
 	}
-	root := &cobra.Command{Use: "tidemark", Short: "a Kafka-protocol broker, a load generator and a bench", SilenceUsage: true, SilenceErrors: true}
+	root := &cobra.Command{Use: "tidemark", Short: "a Kafka-protocol broker, a load generator and a bench", SilenceUsage: true, SilenceErrors: true,
+		Version: buildinfo.Version()}
 	root.AddCommand(broker.Commands()...)
 	root.AddCommand(loadgen.Commands()...)
 	root.AddCommand(bench.Commands()...)

@@ -3,7 +3,7 @@
 //
 // Everything a broker owns hangs on one Broker value, so that two fit in one process.
 //
-//	Start:     log folders -> metadata quorum -> recovery -> listeners bound -> registration (new leader epochs,
+//	Start:     HTTP side -> log folders -> metadata quorum -> recovery -> listeners bound -> registration (new leader epochs,
 //	           partitions, groups) -> connections accepted -> ready
 //	Shutdown:  groups -> connections drained -> quorum -> partitions -> log folders (checkpoints, manifest)
 //
@@ -17,6 +17,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -66,6 +67,8 @@ type Broker struct {
 	monitor    *monitor.Server
 	bound      map[string]net.Addr // by listener name
 	addr       string
+	// metadataLock is held for a metadata folder that is no log folder.
+	metadataLock io.Closer
 
 	failed struct {
 		sync.Once
@@ -102,6 +105,9 @@ func (b *Broker) Start(ctx context.Context) error {
 }
 
 func (b *Broker) start(ctx context.Context) error {
+	if err := b.openMonitor(); err != nil { // first: a start may take long, and who watches it must not take it for dead
+		return err
+	}
 	if err := b.openLogs(); err != nil {
 		return err
 	}
@@ -158,6 +164,9 @@ func (b *Broker) fail(err error) {
 
 // openQuorum opens the metadata log, tells replicas and groups of every image, and elects this node.
 func (b *Broker) openQuorum(ctx context.Context) error {
+	if err := errors.Join(b.lockMetadata(), b.checkMetadataPlace()); err != nil {
+		return err
+	}
 	cfg := b.o.Config
 	c, err := controller.Open(controller.Options{Config: cfg, FS: b.o.FS, Dir: cfg.MetadataDir(), NowMS: nowMS, Logger: b.o.Logger, Registerer: b.registry,
 		ClusterID: b.dirs.ClusterID(), Failed: func(err error) { b.fail(fmt.Errorf("metadata log: %w", err)) }})
@@ -201,7 +210,7 @@ func (b *Broker) createOffsetsTopic(ctx context.Context) error {
 	return fmt.Errorf("create %s: %w: %s", kafka.OffsetsTopic, r.Err, r.Text)
 }
 
-// listen binds every listener and the HTTP side; nothing is accepted before Start has ended.
+// listen binds every listener; nothing is accepted before Start has ended.
 func (b *Broker) listen() error {
 	cfg := b.o.Config
 	sessions := fetchsession.New(int(cfg.MaxIncrementalFetchSessionCacheSlots), nowMS)
@@ -220,6 +229,7 @@ func (b *Broker) listen() error {
 			return err
 		}
 		b.bound[l.Name] = addr
+		b.warnOfAllInterfaces(l.Name)
 		if b.addr == "" {
 			b.addr = addr.String()
 		}
@@ -228,10 +238,17 @@ func (b *Broker) listen() error {
 		return errNoListener
 	}
 	b.metrics()
+	return nil
+}
+
+// openMonitor brings the HTTP side up, not ready yet.
+func (b *Broker) openMonitor() (err error) {
 	if b.o.Admin == "" {
 		return nil
 	}
-	b.monitor, err = monitor.New(monitor.Options{Addr: b.o.Admin, Registry: b.registry, Logger: b.o.Logger})
+	if b.monitor, err = monitor.New(monitor.Options{Addr: b.o.Admin, Registry: b.registry, Logger: b.o.Logger}); err == nil {
+		b.o.Logger.Info("admin http://" + b.AdminAddr())
+	}
 	return err
 }
 
@@ -255,6 +272,18 @@ func (b *Broker) advertised(listener string) (string, int32) {
 		}
 	}
 	return host, port
+}
+
+// warnOfAllInterfaces tells what clients are told where nobody has said it.
+func (b *Broker) warnOfAllInterfaces(listener string) {
+	tcp, ok := b.bound[listener].(*net.TCPAddr)
+	if l, _ := b.o.Config.Advertised(listener); !ok || !tcp.IP.IsUnspecified() || l.Host != "" {
+		return
+	}
+	host, port := b.advertised(listener)
+	at := net.JoinHostPort(host, strconv.Itoa(int(port)))
+	b.o.Logger.Warn("the listener takes everybody who reaches this host, without authentication, and tells clients to find the broker at "+at+
+		", which other hosts cannot follow: set advertised.listeners="+listener+"://HOST:"+strconv.Itoa(int(port))+", or listen on 127.0.0.1", "listener", listener)
 }
 
 // register makes this start known: a new broker epoch, a new leader epoch for every partition led here.
@@ -323,6 +352,9 @@ func (b *Broker) down(ctx context.Context) error {
 	}
 	if b.dirs != nil {
 		note(b.dirs.Close())
+	}
+	if b.metadataLock != nil {
+		note(b.metadataLock.Close())
 	}
 	if b.monitor != nil {
 		note(b.monitor.Close())

@@ -7,9 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/tidemark/tidemark/broker/config"
 	"github.com/tidemark/tidemark/broker/internal/logdir"
+	"github.com/tidemark/tidemark/core/buildinfo"
 	"github.com/tidemark/tidemark/core/commitlog"
 	"github.com/tidemark/tidemark/core/vfs"
 )
@@ -68,7 +67,8 @@ When it accepts connections it prints exactly one line on standard output,
   ready HOST:PORT node=ID cluster=ID
 
 and logs to standard error. Settings have Kafka's own property names. With nothing given it is a single-node cluster on
-127.0.0.1:9092 in a temporary folder, which it removes when it stops.`,
+127.0.0.1:9092 in a temporary folder, which it removes when it stops; with a --config file what the file leaves out has Kafka's
+defaults: all interfaces at port 9092, and /tmp/kafka-logs.`,
 		Example: `  tidemark broker
   tidemark broker --listen 127.0.0.1:0 --data /var/lib/tidemark --admin 127.0.0.1:0
   tidemark broker --config server.properties -o num.partitions=6 -o log.retention.hours=1`,
@@ -78,8 +78,8 @@ and logs to standard error. Settings have Kafka's own property names. With nothi
 	fl := cmd.Flags()
 	fl.StringVar(&f.config, "config", "", "a `server.properties` file")
 	fl.StringArrayVarP(&f.overrides, "override", "o", nil, "a property, `name=value`; repeatable, wins over the file")
-	fl.StringVar(&f.listen, "listen", "", "`host:port` for clients (listeners=PLAINTEXT://host:port); port 0 picks one")
-	fl.StringVar(&f.data, "data", "", "the data `folder` (log.dirs)")
+	fl.StringVar(&f.listen, "listen", "", "`host:port` for clients (listeners=PLAINTEXT://host:port, and so advertised); port 0 picks one")
+	fl.StringVar(&f.data, "data", "", "the data `folder` (log.dirs and metadata.log.dir)")
 	fl.StringVar(&f.admin, "admin", "", "`host:port` of /healthz, /readyz, /metrics and /debug/pprof; none by default")
 	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
@@ -98,27 +98,29 @@ func run(ctx context.Context, f *runFlags) error {
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	cfg, temporary, err := settings(f, logger)
-	if err != nil {
-		return usageError{err}
-	}
 	if temporary != "" {
 		defer func() { _ = vfs.OS{}.RemoveAll(temporary) }()
 	}
+	if err != nil {
+		return usageError{err}
+	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	b := New(Options{Config: cfg, Logger: logger, Admin: f.admin})
+	logger.Info("starting", "build", buildinfo.Version(), "node", cfg.NodeID, "listeners", cfg.Listeners, "folders", cfg.LogDirs, "metadata", cfg.MetadataDir())
 	if err := rarelyCollecting(func() error { return b.Start(ctx) }); err != nil {
+		if ctx.Err() != nil {
+			logger.Info("stopped while it started", "reached", err)
+			return nil
+		}
 		return err
-	}
-	if a := b.AdminAddr(); a != "" {
-		logger.Info("admin http://" + a)
 	}
 	fmt.Printf("ready %s node=%d cluster=%s\n", b.Addr(), cfg.NodeID, b.ClusterID())
 	select {
 	case <-ctx.Done():
 	case <-b.Failed():
 	}
-	stop() // a second signal ends the process at once
 	logger.Info("stopping")
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
@@ -150,14 +152,25 @@ func settings(f *runFlags, logger *slog.Logger) (cfg *config.Broker, temporary s
 	switch {
 	case f.data != "":
 		over = append(over, "log.dirs="+f.data)
+		if !overrides(over, "metadata.log.dir") { // else a file's would be shared with the broker that the file is for
+			first, _, _ := strings.Cut(f.data, ",")
+			over = append(over, "metadata.log.dir="+first)
+		}
 	case f.config == "" && !overrides(over, "log.dirs") && !overrides(over, "log.dir"):
-		temporary = filepath.Join(os.TempDir(), "tidemark-broker-"+strconv.Itoa(os.Getpid()))
+		if temporary, err = os.MkdirTemp("", "tidemark-broker-*"); err != nil {
+			return nil, "", err
+		}
 		over = append(over, "log.dirs="+temporary)
 		logger.Info("no --data given: records live in a temporary folder that is removed at the end", "folder", temporary)
 	}
 	cfg, warnings, err := config.Load(f.config, over)
+	if err == nil && f.listen != "" && len(cfg.AdvertisedListeners) > 0 && !overrides(over, "advertised.listeners") {
+		logger.Warn("--listen takes the place of the file's advertised.listeners too: they name another address; say -o advertised.listeners=... to give one",
+			"was", cfg.AdvertisedListeners)
+		cfg, warnings, err = config.Load(f.config, append(over, "advertised.listeners="))
+	}
 	if err != nil {
-		return nil, "", err
+		return nil, temporary, err
 	}
 	for _, w := range warnings {
 		logger.Warn(w.String())

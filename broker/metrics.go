@@ -14,6 +14,7 @@ import (
 func (b *Broker) metrics() {
 	b.registry.MustRegister(
 		collectors.NewGoCollector(),
+		collectors.NewBuildInfoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "tidemark_connections", Help: "Open client connections."},
 			func() float64 { return float64(b.server.Connections()) }),

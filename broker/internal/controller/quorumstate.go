@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -24,7 +25,10 @@ const (
 	quorumStateBytes = 4096
 )
 
-var errQuorumState = errors.New("the file is damaged")
+var (
+	errQuorumState = errors.New("the file is damaged")
+	errKafkas      = errors.New("it was written by Apache Kafka, whose metadata cannot be read here: name other folders (log.dirs, metadata.log.dir)")
+)
 
 func castagnoli(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
@@ -67,6 +71,9 @@ func loadQuorumState(fsys vfs.FS, dir string) (q quorumState, found bool, err er
 	}
 	if err != nil {
 		return q, false, err
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
+		return q, false, fmt.Errorf("read %s: %w", name, errKafkas)
 	}
 	if q, err = decodeQuorumState(b); err != nil {
 		return q, false, fmt.Errorf("read %s: %w: restore the folder from a copy; without this file it is not known for "+

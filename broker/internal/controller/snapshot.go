@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tidemark/tidemark/broker/internal/metadata"
+	"github.com/tidemark/tidemark/core/record"
 	"github.com/tidemark/tidemark/core/vfs"
 )
 
@@ -37,6 +38,8 @@ const (
 	snapshotSuffix  = ".checkpoint"
 	// maxSnapshotBytes bounds what is read at start: a million partitions take a tenth of it.
 	maxSnapshotBytes = 1 << 30
+	// kafkaMagicAt is where Kafka's own snapshots, which are record batches, have their magic.
+	kafkaMagicAt = 16
 )
 
 var errSnapshot = errors.New("the snapshot is damaged")
@@ -151,6 +154,9 @@ func loadSnapshot(fsys vfs.FS, dir string) (snapshot, error) {
 		return snapshot{}, err
 	}
 	s, err := decodeSnapshot(b)
+	if err != nil && len(b) > kafkaMagicAt && !strings.HasPrefix(string(b), snapshotMagic) && b[kafkaMagicAt] == record.Magic {
+		err = errKafkas
+	}
 	if err != nil {
 		return s, fmt.Errorf("read %s: %w", name, err)
 	}

@@ -42,6 +42,7 @@ type Server struct {
 	server   *http.Server
 	done     chan struct{}
 	ready    atomic.Bool
+	started  atomic.Bool // it has been ready
 	block    profileRate
 	mutex    profileRate
 }
@@ -77,7 +78,12 @@ func (s *Server) serve() {
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
 // SetReady says whether clients are served now.
-func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
+func (s *Server) SetReady(ready bool) {
+	s.ready.Store(ready)
+	if ready {
+		s.started.Store(true)
+	}
+}
 
 // Close ends the server and cuts off requests under way, profiles among them.
 func (s *Server) Close() error {
@@ -91,7 +97,7 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.o.Registry, promhttp.HandlerOpts{Registry: s.o.Registry, MaxRequestsInFlight: 4}))
+	mux.Handle("GET /metrics", s.onceStarted(promhttp.HandlerFor(s.o.Registry, promhttp.HandlerOpts{Registry: s.o.Registry, MaxRequestsInFlight: 4})))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index) // names the profiles, and serves heap, goroutine, allocs, threadcreate
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -101,6 +107,17 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("GET /debug/pprof/block", s.block.handler(pprof.Handler("block")))
 	mux.Handle("GET /debug/pprof/mutex", s.mutex.handler(pprof.Handler("mutex")))
 	return mux
+}
+
+// onceStarted keeps a page back until the broker has been ready: what it tells is not there before.
+func (s *Server) onceStarted(page http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !s.started.Load() {
+			http.Error(w, "not yet: the broker is starting", http.StatusServiceUnavailable)
+			return
+		}
+		page.ServeHTTP(w, r)
+	}
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
