@@ -322,6 +322,9 @@ func (b *Broker) Err() error { return b.failed.err }
 // written. When ctx ends first, connections are cut; the log is still closed in order.
 func (b *Broker) Shutdown(ctx context.Context) error { return b.down(ctx) }
 
+// groupsHeadStart is how long a stop waits for the groups alone.
+const groupsHeadStart = 3 * time.Second
+
 // closeTimeout is what the rooms behind the connections get to close.
 const closeTimeout = 10 * time.Second
 
@@ -331,12 +334,11 @@ func (b *Broker) down(ctx context.Context) error {
 	if b.monitor != nil {
 		b.monitor.SetReady(false)
 	}
-	if b.groups != nil {
-		note(b.groups.Close(ctx)) // first: a parked JoinGroup would hold its connection for a whole rebalance
-	}
+	resigned := b.resignGroups(ctx) // first: a parked JoinGroup would hold its connection for a whole rebalance
 	if b.server != nil {
 		note(b.server.Shutdown(ctx))
 	}
+	note(<-resigned)
 	// The rooms behind the connections close in order even when draining has taken all of ctx's time: without that the
 	// clean-shutdown files would be missing whenever a client does not read its answers.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
@@ -345,7 +347,8 @@ func (b *Broker) down(ctx context.Context) error {
 		note(within(ctx, "stop the workers", func() error { b.handlers.Close(); return nil }))
 	}
 	if b.controller != nil {
-		note(b.controller.Shutdown(ctx)) // no image, so no partition, comes after this
+		// No image, so no partition, comes after this.
+		note(within(ctx, "close the metadata log", func() error { return b.controller.Shutdown(ctx) }))
 	}
 	if b.replicas != nil {
 		note(b.replicas.Close(ctx))
@@ -360,6 +363,24 @@ func (b *Broker) down(ctx context.Context) error {
 		note(b.monitor.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// resignGroups ends the groups and gives them a head start before the connections are drained. The rest of their end, which a disk
+// may hold up, is waited for through the channel.
+func (b *Broker) resignGroups(ctx context.Context) <-chan error {
+	done := make(chan error, 1)
+	if b.groups == nil {
+		close(done)
+		return done
+	}
+	ended := make(chan struct{})
+	go func() { done <- b.groups.Close(ctx); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(groupsHeadStart):
+	case <-ctx.Done():
+	}
+	return done
 }
 
 // within waits for a step of the stop, but not beyond ctx for a disk that hangs.

@@ -124,7 +124,13 @@ func run(ctx context.Context, f *runFlags) error {
 	logger.Info("stopping")
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	return errors.Join(b.Err(), b.Shutdown(drain))
+	err = b.Shutdown(drain)
+	select {
+	case <-b.Failed(): // perhaps only now: the last folder may go offline while the logs are closed
+		return errors.Join(b.Err(), err)
+	default:
+		return err
+	}
 }
 
 // startGCPercent is by how much the heap may grow between two collections while the broker starts. Nearly all that a start makes

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -103,5 +104,34 @@ func TestAdministrationGoesOnWhileALogFolderHangs(t *testing.T) {
 	}
 	if err := stop(t, b); err != nil {
 		t.Error(err)
+	}
+}
+
+// A metadata folder whose disk hangs holds up a stop for a bounded time, and the log folders are closed in order all the same.
+func TestAStopWithAHungMetadataFolderClosesTheLogs(t *testing.T) {
+	t.Parallel() // it waits for a stop's whole patience
+	var hangs atomic.Bool
+	until := make(chan struct{})
+	defer close(until)
+	mem := vfs.NewMem(nil)
+	fs := &vfstest.Faulty{FS: mem, Hook: func(op vfstest.Op) error {
+		if hangs.Load() && strings.HasPrefix(op.Name, "/meta") {
+			<-until
+		}
+		return nil
+	}}
+	b, _, err := startOver(t, fs, "log.dirs=/logs", "metadata.log.dir=/meta")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kadm.NewClient(clientOf(t, b)).CreateTopic(t.Context(), 1, 1, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	hangs.Store(true)
+	if err := b.Shutdown(t.Context()); err == nil || !strings.Contains(err.Error(), "metadata log") {
+		t.Errorf("the stop says %v", err)
+	}
+	if _, err := mem.Stat("/logs/.kafka_cleanshutdown"); err != nil {
+		t.Errorf("the logs are not closed: %v", err)
 	}
 }
