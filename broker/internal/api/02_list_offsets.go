@@ -79,6 +79,9 @@ func (h *Handlers) listOffset(c *Call, topic string, in *kmsg.ListOffsetsRequest
 		return out
 	}
 	found, code := p.ListOffset(in.Timestamp, committed)
+	if code == kafka.OffsetNotAvailable && c.Version < 5 {
+		code = kafka.LeaderNotAvailable // which such clients know, and try again
+	}
 	if code != kafka.None {
 		fillOffset(&out, code)
 		return out

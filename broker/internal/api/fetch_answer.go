@@ -47,6 +47,9 @@ func (f *fetchCall) answer() {
 			if p.absent {
 				continue
 			}
+			if p.result.Err == kafka.KafkaStorageError && c.Version <= 5 {
+				p.result.Err = kafka.NotLeaderForPartition // which such clients know: they look for another leader
+			}
 			out = wire.AppendFetchResult(out, c.Version, &p.result)
 			if p.result.Bytes > 0 {
 				c.Answer.Pieces = append(c.Answer.Pieces, Piece{From: from, To: len(out)})
