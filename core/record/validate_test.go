@@ -121,12 +121,7 @@ func TestValidateRefuses(t *testing.T) {
 			put64(b[43:], math.MaxUint64)
 			return b
 		}},
-		{"no sequence of a producer", kafka.InvalidRecord, func(b record.Batch, _ *record.Policy) record.Batch { put32(b[53:], 1<<32-1); return b }},
-		{"lowest sequence of a producer", kafka.InvalidRecord, func(b record.Batch, _ *record.Policy) record.Batch {
-			put64(b[43:], 0)
-			put32(b[53:], 1<<31)
-			return b
-		}},
+		{"no sequence", kafka.InvalidRecord, func(b record.Batch, _ *record.Policy) record.Batch { put32(b[53:], 1<<32-1); return b }},
 		{"too large", kafka.MessageTooLarge, func(b record.Batch, p *record.Policy) record.Batch {
 			p.MaxBatchBytes = len(b) - 1
 			return b
