@@ -44,7 +44,8 @@ func TestAStartThatDoesNotComeToItsEndWritesNothing(t *testing.T) {
 				}
 			}
 			c.stop(f)
-			d, err := Open(Options{FS: f.fs, Dirs: f.cfg.LogDirs, NodeID: 0, Config: f.cfg, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), NowMS: func() int64 { return f.now }})
+			d, err := Open(Options{FS: f.fs, Dirs: f.cfg.LogDirs, NodeID: 0, Config: f.cfg, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), NowMS: func() int64 { return f.now },
+				ElapsedMS: func() int64 { return f.now }})
 			if err != nil {
 				t.Fatal(err)
 			}

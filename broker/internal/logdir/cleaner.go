@@ -28,7 +28,7 @@ type cleaner struct {
 
 	// What operators watch.
 	cleaned, readBytes, writtenBytes atomic.Int64
-	endedMS                          atomic.Int64  // when a log was last cleaned, 0 not since the start
+	endedMS                          atomic.Int64  // when a log was last cleaned, by ElapsedMS; 0 not since the start
 	dirtiest                         atomic.Uint64 // math.Float64bits of the largest dirty ratio at the last look
 	mu                               struct {
 		sync.Mutex
@@ -107,7 +107,7 @@ func (r *dir) cleanDue(now int64) {
 	if !r.cleaner.due.due(now) || !cfg.LogCleanerEnable || r.cleaner.active.Load() > 0 {
 		return
 	}
-	list := r.dirtyLogs(now)
+	list := r.dirtyLogs(r.d.o.NowMS())
 	if len(list) == 0 {
 		return
 	}
@@ -240,7 +240,7 @@ func (r *dir) cleanLog(c *commitlog.Cleaner, n *candidate) error {
 		r.cleaner.cleaned.Add(1)
 		r.cleaner.readBytes.Add(done.ReadBytes)
 		r.cleaner.writtenBytes.Add(done.WrittenBytes)
-		r.cleaner.endedMS.Store(r.d.o.NowMS())
+		r.cleaner.endedMS.Store(max(r.d.o.ElapsedMS(), 1))
 		r.d.o.Logger.Debug("log compacted", "partition", n.tp.String(), "from", done.From, "to", done.To, "readBytes", done.ReadBytes,
 			"writtenBytes", done.WrittenBytes, "segments", done.SegmentsBefore, "now", done.SegmentsNow, "took", time.Since(began).Round(time.Millisecond))
 		if done.To <= done.From {

@@ -66,7 +66,8 @@ func (f *folderTest) start() {
 		fs = &vfstest.Faulty{FS: fs, Hook: f.hook}
 	}
 	var err error
-	f.dirs, err = Open(Options{FS: fs, Dirs: f.cfg.LogDirs, NodeID: 0, Config: f.cfg, Logger: slog.New(slog.NewTextHandler(f.log, nil)), NowMS: func() int64 { return f.now }})
+	f.dirs, err = Open(Options{FS: fs, Dirs: f.cfg.LogDirs, NodeID: 0, Config: f.cfg, Logger: slog.New(slog.NewTextHandler(f.log, nil)), NowMS: func() int64 { return f.now },
+		ElapsedMS: func() int64 { return f.now }})
 	if err != nil {
 		f.t.Fatal(err)
 	}

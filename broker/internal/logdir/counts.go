@@ -27,7 +27,7 @@ func (r *dir) cleaning() Cleaning {
 	out := Cleaning{Logs: c.cleaned.Load(), ReadBytes: c.readBytes.Load(), WrittenBytes: c.writtenBytes.Load(), SinceMS: -1,
 		MaxDirtyRatio: math.Float64frombits(c.dirtiest.Load())}
 	if at := c.endedMS.Load(); at > 0 {
-		out.SinceMS = max(r.d.o.NowMS()-at, 0)
+		out.SinceMS = max(r.d.o.ElapsedMS()-at, 0)
 	}
 	c.mu.Lock()
 	out.Uncleanable = int64(len(c.mu.damaged))

@@ -72,7 +72,8 @@ func (f *folderTest) startDamaged(fs *vfs.Mem) (problem string) {
 		return ""
 	}
 	dirs, err := Open(Options{FS: fs, Dirs: f.cfg.LogDirs, Config: f.cfg, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		NowMS: func() int64 { return f.now }})
+		NowMS:     func() int64 { return f.now },
+		ElapsedMS: func() int64 { return f.now }})
 	if err != nil {
 		return named(err)
 	}

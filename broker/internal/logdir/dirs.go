@@ -99,7 +99,7 @@ type entry struct {
 	log      *commitlog.Log
 	fresh    bool // made here, and not opened yet: its first use has failed
 	owner    Owner
-	flushed  int64        // when flush.ms last ran, milliseconds
+	flushed  int64        // when flush.ms last ran, by ElapsedMS
 	seen     kafka.Offset // the log end at the last look for idle logs
 	rested   bool         // the log has been idle since and has given its memory back
 }
@@ -107,7 +107,7 @@ type entry struct {
 type deletion struct {
 	path string
 	log  *commitlog.Log
-	at   int64 // milliseconds
+	at   int64 // when it is due, by ElapsedMS
 }
 
 type work struct {
@@ -142,6 +142,10 @@ type Log struct {
 func open(o Options) (*Dirs, error) {
 	if o.BootID == nil {
 		o.BootID = clock.BootID
+	}
+	if o.ElapsedMS == nil {
+		began := time.Now()
+		o.ElapsedMS = func() int64 { return time.Since(began).Milliseconds() }
 	}
 	d := &Dirs{o: o}
 	for i, p := range o.Dirs {
@@ -376,7 +380,7 @@ func (d *Dirs) Delete(tp kafka.TopicPartition, id kafka.TopicID, delayMS int64) 
 	r.mu.Lock()
 	r.deletedNameLocked(tp)
 	delete(r.mu.logs, tp)
-	r.mu.deleted = append(r.mu.deleted, deletion{to, e.log, clock.Later(d.o.NowMS(), delayMS)})
+	r.mu.deleted = append(r.mu.deleted, deletion{to, e.log, clock.Later(d.o.ElapsedMS(), delayMS)})
 	r.mu.Unlock()
 	return nil
 }

@@ -43,7 +43,9 @@ type Options struct {
 	Pool   *buf.Pool
 	Tail   *commitlog.TailBudget
 	Logger *slog.Logger
-	NowMS  func() int64
+	NowMS  func() int64 // wall clock, milliseconds of the Unix epoch
+	// ElapsedMS is a clock that nobody sets, in milliseconds since some moment; nil counts from Open.
+	ElapsedMS func() int64
 	// BootID names the run of the operating system whose page cache this is, "" when that is not known; nil is clock.BootID.
 	BootID func() string
 	// Failed is called once for each folder that went offline, without locks. all is true when it was the last one.

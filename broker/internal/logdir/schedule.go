@@ -177,7 +177,7 @@ func (r *dir) schedule() {
 		if r.offline.Load() {
 			continue
 		}
-		now := r.d.o.NowMS()
+		now := r.d.o.ElapsedMS()
 		r.trimFiles(now)
 		r.rest(now)
 		r.checkRoom()
@@ -185,7 +185,7 @@ func (r *dir) schedule() {
 		r.flushAgain()
 		r.flushDue(now)
 		if retention.due(now) {
-			r.retain(now)
+			r.retain(r.d.o.NowMS())
 		}
 		if moved := r.startMoved.Swap(false); checkpoint.due(now) || moved {
 			if err := errors.Join(r.markLogs(), r.checkpoint()); err != nil {
@@ -196,7 +196,8 @@ func (r *dir) schedule() {
 	}
 }
 
-// every says when something is due again.
+// every says when something is due again. It counts on the monotonic clock, as all intervals of the schedule do: the wall clock may be
+// set back by hours. What is compared with timestamps of records and files is the wall clock's.
 type every struct{ intervalMS, last int64 }
 
 func newEvery(intervalMS int64) *every { return &every{intervalMS: intervalMS} }
@@ -322,7 +323,7 @@ func (r *dir) readLeft() {
 
 // flushDue flushes logs whose flush.ms is over. One that could not be flushed has its turn again the next time.
 func (r *dir) flushDue(now int64) {
-	for _, tp := range r.sortedFlushers() {
+	for _, tp := range r.sortedFlushers(now) {
 		e, ok := r.entry(tp)
 		if !ok || e.log == nil || e.log.FlushedOffset() >= e.log.EndOffset() {
 			continue
@@ -343,8 +344,7 @@ func (r *dir) flushDue(now int64) {
 }
 
 // sortedFlushers lists the open logs that have a flush.ms which is over.
-func (r *dir) sortedFlushers() (list []kafka.TopicPartition) {
-	now := r.d.o.NowMS()
+func (r *dir) sortedFlushers(now int64) (list []kafka.TopicPartition) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for tp, e := range r.mu.logs {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +23,9 @@ import (
 type stalling struct {
 	t    *testing.T
 	fs   *vfs.Mem
+	cfg  *config.Broker
 	dirs *Dirs
+	skew atomic.Int64 // of the wall clock
 	mu   struct {
 		sync.Mutex
 		until   chan struct{}
@@ -56,7 +59,7 @@ func newStalling(t *testing.T) *stalling {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stalling{t: t, fs: vfs.NewMem(nil)}
+	s := &stalling{t: t, fs: vfs.NewMem(nil), cfg: cfg}
 	faulty := &vfstest.Faulty{FS: s.fs, Hook: func(op vfstest.Op) error {
 		s.mu.Lock()
 		until, removal := s.mu.until, s.mu.removal
@@ -70,7 +73,7 @@ func newStalling(t *testing.T) *stalling {
 		return nil
 	}}
 	s.dirs, err = Open(Options{FS: faulty, Dirs: cfg.LogDirs, NodeID: 0, Config: cfg, Logger: slog.New(slog.NewTextHandler(s, nil)),
-		NowMS: func() int64 { return time.Now().UnixMilli() }})
+		NowMS: func() int64 { return time.Now().Add(time.Duration(s.skew.Load())).UnixMilli() }})
 	if err != nil {
 		t.Fatal(err)
 	}
