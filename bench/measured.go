@@ -62,6 +62,17 @@ func (r *runner) countPlanned() {
 	r.status.RunsPlanned = len(r.plan.Runs) + len(r.ran) - (&store.Data{Plan: *r.plan, Status: *r.status}).LeftOut()
 }
 
+// leftBehind notes the first topic that a run could not delete: all of the bench begin alike. What is embedded is removed whole.
+func (r *runner) leftBehind(res *store.Run) {
+	if res == nil || res.Result == nil || len(res.Result.Run.NotDeleted) == 0 || r.suite.Target.Embedded() || r.topicsTold {
+		return
+	}
+	r.topicsTold = true
+	left := res.Result.Run.NotDeleted[0]
+	r.note("a topic of run %d was not deleted, and perhaps some of others: %s: %s; delete them with: kafka-topics.sh --bootstrap-server %s --delete --topic '%s-.*'",
+		res.Order+1, left.Topic, left.Why, r.target.Bootstrap, r.plan.RunID)
+}
+
 // measured runs a job, and once more where its ceilings say that the host changed meanwhile (METHOD 5): what the second
 // finds stands, marked where they were apart again. A first try that harmed data is never thrown away.
 func (r *runner) measured(ctx context.Context, c *store.Cell, j target.Job) (*store.Run, error) {

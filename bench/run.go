@@ -111,6 +111,7 @@ type runner struct {
 	began   time.Time // of this session
 
 	profileTold   bool
+	topicsTold    bool
 	profileMisses int     // runs in a row without the target's profiles
 	secondsBefore float64 // of the sessions before
 
@@ -440,6 +441,7 @@ func (r *runner) one(ctx context.Context, order int, planned store.RunPlan, c *s
 		Profiles: kinds, Cell: cell, Repeat: planned.Repeat, Order: order, Seed: planned.Seed, Dir: dir, Sink: sink,
 		Prefix: fmt.Sprintf("%s-%03d-%d", r.plan.RunID, c.Number, planned.Repeat),
 	})
+	r.leftBehind(res)
 	if ctx.Err() != nil { // what the signal cut short is run again by a resume
 		return errors.Join(context.Canceled, r.folder.Discard(c, planned.Repeat))
 	}

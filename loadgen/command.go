@@ -258,7 +258,7 @@ func (f *loadFlags) run(cmd *cobra.Command, s *workload.Spec) error {
 	if out == "" {
 		out = "run-" + time.Now().Format("20060102-150405")
 	}
-	o := Options{Spec: s, Bootstrap: f.bootstrap, Out: out, Yes: f.yes, Command: os.Args}
+	o := Options{Spec: s, Bootstrap: f.bootstrap, Out: out, Yes: f.yes, Command: os.Args, Warnings: stderr}
 	var err error
 	if o.Profile, err = f.profiling(); err != nil {
 		return err

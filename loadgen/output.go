@@ -84,6 +84,14 @@ func (o *output) write(r *run) error {
 	return r.res.Write(o.dir)
 }
 
+// rewrite writes the result again, with what came to be known after write.
+func (o *output) rewrite(res *result.Result) error {
+	if o.dir == "" {
+		return nil
+	}
+	return res.Write(o.dir)
+}
+
 // writeLog writes an HdrHistogram log 1.3, in nanoseconds. HdrHistogram's own processor reads untagged lines by default and
 // crashes where there are none, so each file's own clock is untagged; in ack.hlog the others follow it, tagged with
 // their names.

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,10 +28,6 @@ const contactTimeout = 10 * time.Second
 
 // settleTimeout is how long new topics may take to have leaders and all their replicas in sync.
 const settleTimeout = 2 * time.Second
-
-// dropTimeout is how long the deletion of the run's topics may take: the result stands by then, and a target that is
-// frozen at the end of its run must not hold up the next.
-const dropTimeout = 3 * time.Second
 
 // prepare reaches the target, sees to the topics and makes the clients.
 func (r *run) prepare(ctx context.Context) error {
@@ -227,87 +221,6 @@ func (r *run) look(ctx context.Context, names []string) (*raw.View, error) {
 	one, cancel := context.WithTimeout(ctx, contactTimeout)
 	defer cancel()
 	return r.cluster.View(one, names...)
-}
-
-func (r *run) createTopics(ctx context.Context, names []string) error {
-	if len(names) == 0 {
-		return nil
-	}
-	req := kmsg.NewPtrCreateTopicsRequest()
-	req.TimeoutMillis, req.ValidateOnly = int32(contactTimeout.Milliseconds()), r.o.CheckOnly
-	for _, name := range names {
-		t := kmsg.NewCreateTopicsRequestTopic()
-		t.Topic, t.NumPartitions, t.ReplicationFactor = name, int32(r.spec.Partitions), int16(r.spec.Replication)
-		for _, k := range slices.Sorted(maps.Keys(r.spec.TopicConfigs)) {
-			c := kmsg.NewCreateTopicsRequestTopicConfig()
-			v := r.spec.TopicConfigs[k]
-			c.Name, c.Value = k, &v
-			t.Configs = append(t.Configs, c)
-		}
-		req.Topics = append(req.Topics, t)
-	}
-	one, cancel := context.WithTimeout(ctx, 2*contactTimeout)
-	defer cancel()
-	kresp, err := r.askController(one, req)
-	if err != nil {
-		return failure(fmt.Errorf("create topics: %w", err))
-	}
-	var problem error
-	for _, t := range kresp.(*kmsg.CreateTopicsResponse).Topics {
-		code := kafka.ErrorCode(t.ErrorCode)
-		if code == kafka.None && r.o.CheckOnly {
-			continue
-		}
-		if code == kafka.None {
-			r.made = append(r.made, t.Topic)
-			continue
-		}
-		text := ""
-		if t.ErrorMessage != nil {
-			text = ": " + *t.ErrorMessage
-		}
-		problem = fmt.Errorf("create topic %s: %w%s", t.Topic, code, text)
-	}
-	if problem != nil {
-		return failure(problem)
-	}
-	return nil
-}
-
-// askController sends a request to the controller where the cluster names one that it can reach.
-func (r *run) askController(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
-	view, err := r.cluster.View(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if addr, ok := view.Brokers[view.ControllerID]; ok {
-		return r.cluster.AskBroker(ctx, addr, req)
-	}
-	return r.cluster.Ask(ctx, req)
-}
-
-// dropTopics deletes the topics that this run made, and no others.
-func (r *run) dropTopics() {
-	if r.cluster == nil {
-		return
-	}
-	defer r.cluster.Close()
-	if len(r.made) == 0 || r.spec.KeepTopics || r.dead != "" {
-		return
-	}
-	req := kmsg.NewPtrDeleteTopicsRequest()
-	req.TimeoutMillis = int32(contactTimeout.Milliseconds())
-	for _, name := range r.made {
-		req.TopicNames = append(req.TopicNames, name)
-		t := kmsg.NewDeleteTopicsRequestTopic()
-		t.Topic = &name
-		req.Topics = append(req.Topics, t)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), dropTimeout)
-	defer cancel()
-	if _, err := r.askController(ctx, req); err != nil {
-		r.o.Logger.Warn("the run's topics were not deleted", "topics", r.made, "error", err)
-	}
 }
 
 // readTopicSettings reads back what each topic's settings are in effect; a target that does not tell is no error.

@@ -39,6 +39,7 @@ type Options struct {
 
 	Security  *security.Client // nil: PLAINTEXT
 	Notes     io.Writer        // the lines of the first contact and warnings; nil for none
+	Warnings  io.Writer        // what a person must know even where no progress is wanted; nil for none
 	CheckOnly bool             // make first contact, print it, and send nothing
 	FailIf    []Condition      // each of them makes the run fail where it holds
 	Metrics   TargetMetrics    // pages from which the target's cost is read
@@ -56,9 +57,11 @@ type run struct {
 	cluster *raw.Cluster // nil with the driver null
 	driver  driver.Driver
 	topics  []driver.Topic
-	made    []string
+	made    []string // topics that this run created
 	view    *raw.View
 	before  map[string]map[string]string // effective topic settings
+
+	unanswered bool // whether those in made are there the cluster has not told
 
 	window    span
 	begin     int64
@@ -129,8 +132,11 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 	defer out.abandon()
 	bound, cancel := context.WithTimeoutCause(ctx, o.Spec.MaxDuration.D(), errMaxDuration)
 	defer cancel()
-	defer r.dropTopics()
-	defer r.closeClients()
+	leave := sync.OnceValue(func() []result.LeftTopic {
+		r.closeClients()
+		return r.dropTopics()
+	})
+	defer leave()
 	if err := r.prepare(bound); err != nil {
 		if errors.Is(err, errChecked) {
 			return nil, nil
@@ -149,6 +155,11 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 	conditions := r.conditionsError()
 	if err := out.write(r); err != nil {
 		return r.res, failure(err)
+	}
+	if r.res.Run.NotDeleted = leave(); len(r.res.Run.NotDeleted) > 0 { // the result stood before the target was asked again
+		if err := out.rewrite(r.res); err != nil {
+			return r.res, failure(err)
+		}
 	}
 	if err := r.verdictError(); err != nil {
 		return r.res, err

@@ -132,11 +132,19 @@ type Run struct {
 	// Topics lists the run's topics; Made those it created.
 	Topics []string `json:"topics"`
 	Made   []string `json:"made,omitempty"`
+	// NotDeleted lists those of Made that may still be there, though the run was to delete them.
+	NotDeleted []LeftTopic `json:"notDeleted,omitempty"`
 	// Profiled is set where anything but a CPU profile was taken (METHOD 7).
 	Profiled bool `json:"profiled,omitempty"`
 	// ConnectionsOpened and Reconnections count the drivers' sockets.
 	ConnectionsOpened int `json:"connectionsOpened"`
 	Reconnections     int `json:"reconnections"`
+}
+
+// LeftTopic is a topic that a run made and did not delete.
+type LeftTopic struct {
+	Topic string `json:"topic"`
+	Why   string `json:"why"`
 }
 
 // Setting is one setting, asked and in effect. Name is the workload's key, or topic.NAME for a topic property read

@@ -85,6 +85,12 @@ func (c *conn) handle(s *scripted, now int64, frame []byte) bool {
 	} else {
 		resp = c.answer(s, req)
 	}
+	if req.Key() == 19 {
+		if s.TopicsDelay < 0 {
+			return false
+		}
+		due += int64(s.TopicsDelay)
+	}
 	if resp == nil {
 		return false
 	}
@@ -116,7 +122,7 @@ func (c *conn) answer(s *scripted, req kmsg.Request) kmsg.Response {
 	case *kmsg.CreateTopicsRequest:
 		return k.createTopics(s, r)
 	case *kmsg.DeleteTopicsRequest:
-		return k.deleteTopics(r)
+		return k.deleteTopics(s, r)
 	case *kmsg.InitProducerIDRequest:
 		resp := kmsg.NewPtrInitProducerIDResponse()
 		resp.ProducerID = k.nextPID.Add(1)
@@ -241,7 +247,7 @@ func (k *Sink) createTopics(s *scripted, r *kmsg.CreateTopicsRequest) kmsg.Respo
 	return resp
 }
 
-func (k *Sink) deleteTopics(r *kmsg.DeleteTopicsRequest) kmsg.Response {
+func (k *Sink) deleteTopics(s *scripted, r *kmsg.DeleteTopicsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDeleteTopicsResponse()
 	remove := func(name string, id kafka.TopicID) {
 		row := kmsg.NewDeleteTopicsResponseTopic()
@@ -251,7 +257,10 @@ func (k *Sink) deleteTopics(r *kmsg.DeleteTopicsRequest) kmsg.Response {
 			}
 		}
 		row.Topic, row.TopicID = &name, id
-		if !k.topics.remove(name) {
+		switch {
+		case s.RefuseDeletes != kafka.None:
+			row.ErrorCode = int16(s.RefuseDeletes)
+		case !k.topics.remove(name):
 			row.ErrorCode = int16(kafka.UnknownTopicOrPartition)
 		}
 		resp.Topics = append(resp.Topics, row)

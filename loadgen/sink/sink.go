@@ -56,6 +56,11 @@ type Script struct {
 	RebalanceDelay time.Duration
 	// RefuseTopics answers CreateTopics with this code, where it is not None.
 	RefuseTopics kafka.ErrorCode
+	// RefuseDeletes answers DeleteTopics with this code, where it is not None; the topics stay.
+	RefuseDeletes kafka.ErrorCode
+	// TopicsDelay passes between the making of topics and the answer to CreateTopics. Below 0 the connection is closed
+	// instead of an answer.
+	TopicsDelay time.Duration
 }
 
 // Freeze stops the sink from At until At+For, counted from New, or from the last Restart. With AfterBatch it begins with
