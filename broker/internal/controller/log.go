@@ -1,7 +1,9 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tidemark/tidemark/core/buf"
 	"github.com/tidemark/tidemark/core/commitlog"
@@ -30,13 +32,22 @@ func (o *Options) openCommitlog(dir string, from kafka.Offset) (Log, error) {
 
 const neverMS = 1 << 62
 
-// Append implements Log.
+// maxSyncWait is how long an entry waits at most for a descriptor to be synced by, before the wait is given up as a failed sync.
+const maxSyncWait = 4 * time.Second
+
+// Append implements Log. A flush that could not open what it syncs (EMFILE) is tried again: the entry stands in the log and can be
+// neither committed nor taken back.
 func (l commitLog) Append(batches []commitlog.AppendBatch) error {
 	if err := l.Log.Append(batches); err != nil {
 		return err
 	}
 	l.Publish()
-	if _, err := l.Flush(); err != nil {
+	_, err := l.Flush()
+	for wait := 5 * time.Millisecond; err != nil && !errors.Is(err, commitlog.ErrFlush) && wait < maxSyncWait; wait *= 2 {
+		time.Sleep(wait)
+		_, err = l.Flush()
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", errSync, err)
 	}
 	return nil
