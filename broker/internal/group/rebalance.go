@@ -72,6 +72,9 @@ func (m *Machine) joinTimeout(now Now, g *classic) {
 	m.completeJoin(now, g)
 }
 
+// silentWaitMS is how long a group waits at least for static members that do not join again: 0 is a rebalance timeout too.
+const silentWaitMS = 1000
+
 // completeJoin ends PreparingRebalance: dynamic members that have not joined again are out, static ones stay until their
 // session is over; the next generation begins.
 func (m *Machine) completeJoin(now Now, g *classic) {
@@ -89,7 +92,7 @@ func (m *Machine) completeJoin(now Now, g *classic) {
 	g.initial = false
 	if len(g.members) > 0 && !g.electJoined() {
 		// Only silent static members are left; their sessions will end.
-		m.timers.set(&g.joinTimer, now.MonoMS+g.rebalanceTimeoutMS())
+		m.timers.set(&g.joinTimer, now.MonoMS+max(g.rebalanceTimeoutMS(), silentWaitMS))
 		return
 	}
 	g.generation++
