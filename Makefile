@@ -11,10 +11,13 @@ ROUNDS ?= 50
 # Go ends a package's tests after 10 minutes by default; a slow host is no failure.
 LONG := -timeout 20m
 
+# Tests of real processes start what `make build` made, unless they are told another.
+WITH_BIN = TIDEMARK_BIN=$${TIDEMARK_BIN:-$(CURDIR)/$(BIN)}
+
 # The race detector needs a C compiler; without one the tests run all the same and say so.
 CC_FOUND := $(shell command -v $${CC:-cc} 2>/dev/null)
 
-.PHONY: help build bench test race lint fmt interop versus fuzz soak crash worst scale lies method layouts stress-new clean
+.PHONY: help build bench test lint fmt interop versus fuzz soak crash worst scale lies method layouts stress-new clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -27,13 +30,13 @@ build: ## bin/tidemark, one static binary
 bench: build ## the main job: the quick suite on an embedded broker, ends with the path of an HTML report
 	./$(BIN) bench run $(SUITE) --out $(OUT)
 
-test: ## every test that needs only Go, with assertions on; then the race detector where there is a C compiler
-	$(GO) test -timeout 20m -tags invariants ./...
+test: build ## every test that needs only Go, with assertions on; then the race detector where there is a C compiler
+	$(WITH_BIN) $(GO) test $(LONG) -tags invariants ./...
 ifeq ($(CC_FOUND),)
 	@echo "no C compiler found: the race detector did not run"
 else
-	$(GO) test -timeout 20m -race -short -run 'TestReadersBesideEverything' ./core/commitlog
-	$(GO) test -timeout 20m -race -short ./core/buf ./core/clock ./core/vfs/... ./broker/internal/... ./loadgen/... ./profiles/...
+	$(GO) test $(LONG) -race -short -run 'TestReadersBesideEverything' ./core/commitlog
+	$(GO) test $(LONG) -race -short ./core/buf ./core/clock ./core/vfs/... ./broker/internal/... ./loadgen/... ./profiles/...
 endif
 
 lint: ## gofmt, vet, staticcheck at its pinned version, scripts/tidy
@@ -64,16 +67,16 @@ method: ## METHOD 9's tests in their long forms: 1 s of 60 frozen, a freeze of 6
 	TIDEMARK_METHOD=long $(GO) test -count=1 -timeout 0 -run 'TestAFreezeShifts|TestAStallOfOver' -v ./loadgen
 
 crash: build ## ROUNDS of kill -9 under acks=all traffic: nothing acknowledged may be lost
-	TIDEMARK_CRASH_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 0 -run 'TestKill' -v ./broker/e2e
+	$(WITH_BIN) TIDEMARK_CRASH_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 0 -run 'TestKill' -v ./broker/e2e
 
 worst: build ## the worst valid frame of each API from eight connections at once: memory stays bounded
-	TIDEMARK_WORST=1 $(GO) test -count=1 -timeout 0 -run TestTheWorstValidFrame ./broker/internal/servertest
+	$(WITH_BIN) TIDEMARK_WORST=1 $(GO) test -count=1 -timeout 0 -run TestTheWorstValidFrame ./broker/internal/servertest
 
 soak: build ## ten minutes of mixed load with restarts, memory and data checked
-	TIDEMARK_SOAK=10m $(GO) test -count=1 -timeout 0 -run 'TestSoak' -v ./broker/e2e
+	$(WITH_BIN) TIDEMARK_SOAK=10m $(GO) test -count=1 -timeout 0 -run 'TestSoak' -v ./broker/e2e
 
 scale: build ## 100,000 partitions, 10,000 segments, 1,000 clients at once, retention under load: a table of figures of each
-	TIDEMARK_SCALE=full $(GO) test -count=1 -timeout 0 -run 'TestScale' -v ./broker/e2e
+	$(WITH_BIN) TIDEMARK_SCALE=full $(GO) test -count=1 -timeout 0 -run 'TestScale' -v ./broker/e2e
 
 layouts: ## bin/layout-1 to -3: the same program, its code laid out by other seeds; bench run --build takes all three
 	@mkdir -p bin
@@ -83,4 +86,4 @@ stress-new: ## each test added since main~1 a hundred times
 	scripts/stress-new
 
 clean:
-	rm -rf bin
+	rm -rf bin .cache/test-bin

@@ -5,9 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
-	"time"
 )
 
 // TB is the part of testing.TB that Binary needs.
@@ -16,11 +14,13 @@ type TB interface {
 	Fatal(args ...any)
 }
 
-// Binary returns the path of a tidemark binary for a test: TIDEMARK_BIN where that is set, else one that is built once
-// for the test process. Building needs only the Go tool; a failure ends the test.
+// Binary returns the path of a tidemark binary for a test: TIDEMARK_BIN where that is set, as make does, else one that is
+// built once for the test process, into .cache/test-bin of this module. Building needs only the Go tool; a
+// failure ends the test. Either is built without the tag invariants and without -race.
 func Binary(t TB) string {
 	t.Helper()
 	if bin := os.Getenv("TIDEMARK_BIN"); bin != "" {
+		_, _ = os.Stat(bin) // go test takes a kept result for the same only while a file that was looked at is the same
 		return bin
 	}
 	bin, err := buildOnce()
@@ -40,34 +40,12 @@ func build() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	removeOld()
-	dir, err := os.MkdirTemp("", binPrefix+"*")
-	if err != nil {
-		return "", err
-	}
-	bin := filepath.Join(dir, "tidemark")
-	cmd := exec.Command("go", "build", "-o", bin, ".")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return bin, nil
-}
-
-// binPrefix begins the names of the folders that build makes.
-const binPrefix = "tidemark-bin-"
-
-// removeOld removes what test processes of earlier days have built: a test process has no end of its own at which it
-// could remove its binary, for children may still run it.
-func removeOld() {
-	entries, err := os.ReadDir(os.TempDir())
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		info, err := e.Info()
-		if err == nil && e.IsDir() && strings.HasPrefix(e.Name(), binPrefix) && time.Since(info.ModTime()) > 12*time.Hour {
-			_ = os.RemoveAll(filepath.Join(os.TempDir(), e.Name()))
+	return shelf{filepath.Join(root, ".cache", "test-bin")}.take(func(path string) error {
+		cmd := exec.Command("go", "build", "-o", path, ".")
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("go build: %w\n%s", err, out)
 		}
-	}
+		return nil
+	})
 }
