@@ -1,5 +1,6 @@
-# Every target works from a fresh clone, installs nothing outside this folder and needs no root; interop and versus say
-# what they install themselves.
+# Every target works from a fresh clone and needs no root. What it makes lies in this folder, but for Go's own caches: without
+# vendor/ the first build needs the network once, for the modules that go.sum pins. interop and versus say what they install
+# themselves.
 SHELL := /bin/bash
 GO ?= go
 BIN := bin/tidemark
@@ -10,6 +11,10 @@ ROUNDS ?= 50
 
 # Go ends a package's tests after 10 minutes by default; a slow host is no failure.
 LONG := -timeout 20m
+
+# The scripts and the tests build with the same Go.
+export GO
+GOFMT = $(shell $(GO) env GOROOT)/bin/gofmt
 
 # Tests of real processes start what `make build` made, unless they are told another.
 WITH_BIN = TIDEMARK_BIN=$${TIDEMARK_BIN:-$(CURDIR)/$(BIN)}
@@ -35,12 +40,12 @@ test: build ## every test that needs only Go, with assertions on; then the race 
 ifeq ($(CC_FOUND),)
 	@echo "no C compiler found: the race detector did not run"
 else
-	$(GO) test $(LONG) -race -short -run 'TestReadersBesideEverything' ./core/commitlog
-	$(GO) test $(LONG) -race -short ./core/buf ./core/clock ./core/vfs/... ./broker/internal/... ./loadgen/... ./profiles/...
+	CGO_ENABLED=1 $(GO) test $(LONG) -race -short -run 'TestReadersBesideEverything' ./core/commitlog
+	CGO_ENABLED=1 $(GO) test $(LONG) -race -short ./core/buf ./core/clock ./core/vfs/... ./broker/internal/... ./loadgen/... ./profiles/...
 endif
 
 lint: ## gofmt, vet, staticcheck at its pinned version, scripts/tidy
-	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt differs, run make fmt:"; echo "$$out"; exit 1; }
+	@out=$$($(GOFMT) -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt differs, run make fmt:"; echo "$$out"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags invariants ./...
 	@mkdir -p bin
@@ -49,7 +54,7 @@ lint: ## gofmt, vet, staticcheck at its pinned version, scripts/tidy
 	$(GO) test -count=1 ./scripts/tidy
 
 fmt: ## gofmt every file
-	gofmt -w $$(git ls-files '*.go')
+	$(GOFMT) -w $$(git ls-files '*.go')
 
 interop: build ## clients of other languages and Apache Kafka's own tools against the broker (installs them itself)
 	scripts/interop/run

@@ -15,7 +15,7 @@ type TB interface {
 }
 
 // Binary returns the path of a tidemark binary for a test: TIDEMARK_BIN where that is set, as make does, else one that is
-// built once for the test process, into .cache/test-bin of this module. Building needs only the Go tool; a
+// built once for the test process, by GO or go, into .cache/test-bin of this module. Building needs only the Go tool; a
 // failure ends the test. Either is built without the tag invariants and without -race.
 func Binary(t TB) string {
 	t.Helper()
@@ -40,11 +40,15 @@ func build() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	tool := os.Getenv("GO")
+	if tool == "" {
+		tool = "go"
+	}
 	return shelf{filepath.Join(root, ".cache", "test-bin")}.take(func(path string) error {
-		cmd := exec.Command("go", "build", "-o", path, ".")
+		cmd := exec.Command(tool, "build", "-o", path, ".")
 		cmd.Dir = root
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("go build: %w\n%s", err, out)
+			return fmt.Errorf("%s build: %w\n%s", tool, err, out)
 		}
 		return nil
 	})
