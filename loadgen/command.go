@@ -90,7 +90,8 @@ throughput<20000/s or <50MB/s, consumed, held<99.5%, lost>0, duplicated, out-of-
 unsent, lag, throttled>1s, broker.cpu>80%, broker.rss>1GiB. A saturated run, or one that does not count, never passes.
 
 Exit codes: 0 ok, 1 a --fail-if holds or the target was saturated under one, 2 usage, 3 a --fail-if that cannot be told,
-4 the run is invalid (data lost, target died, generator-limited), 5 other failures.`
+4 the run is invalid (data lost, target died, generator-limited), 5 other failures, a run that ended before its window
+began among them; one that is interrupted later is partial and ends with 0.`
 
 const loadExample = `  tidemark load --bootstrap 127.0.0.1:9092 --rate 20000 --window 10s --groups 2
   tidemark load --bootstrap 127.0.0.1:9092 --max --record-size 100B --linger 5ms --batch-size 1MiB

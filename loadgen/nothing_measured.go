@@ -15,7 +15,10 @@ func (r *run) judgeEmpty(res *result.Result) {
 			res.Add(result.Verdict{Kind: result.Invalid, Reason: fmt.Sprintf("nothing was measured: --max-bytes %s were spent in the warm-up of %s; give more bytes or a shorter --warm-up",
 				r.spec.MaxBytes, r.spec.WarmUp)})
 		case "signal":
-			res.Add(result.Verdict{Kind: result.Partial, Reason: fmt.Sprintf("ended in the warm-up of %s: nothing was measured", r.spec.WarmUp)})
+			res.Add(result.Verdict{Kind: result.Partial, Reason: fmt.Sprintf("nothing was measured: interrupted in the warm-up of %s", r.spec.WarmUp)})
+		case "max-duration":
+			res.Add(result.Verdict{Kind: result.Partial, Reason: fmt.Sprintf("nothing was measured: --max-duration %s was over in the warm-up of %s; give more time or a shorter --warm-up",
+				r.spec.MaxDuration, r.spec.WarmUp)})
 		}
 		return
 	}

@@ -33,6 +33,19 @@ func TestBytesSpentInTheWarmUpLeaveNothingMeasured(t *testing.T) {
 	}
 }
 
+// TestARunCutInTheWarmUpHasFailed: a script that reads 0 would take it for a measurement.
+func TestARunCutInTheWarmUpHasFailed(t *testing.T) {
+	s := latency(1000)
+	s.WarmUp, s.MaxDuration = workload.Duration(time.Minute), workload.Duration(500*time.Millisecond)
+	for by, want := range map[string]string{"max-duration": "--max-duration 500ms", "signal": "interrupted in the warm-up of 1m"} {
+		r := &run{spec: s, endedBy: by, res: &result.Result{Valid: true}}
+		r.judgeEmpty(r.res)
+		if err := r.verdictError(); ExitCode(err) != exitFailure || !r.res.Partial || !strings.Contains(err.Error(), "nothing was measured: "+want) {
+			t.Errorf("%s: exit %d, %v", by, ExitCode(err), err)
+		}
+	}
+}
+
 func TestASignalInTheWarmUpShowsNoFigures(t *testing.T) {
 	s := latency(1000)
 	s.WarmUp = workload.Duration(time.Minute)
@@ -45,8 +58,8 @@ func TestASignalInTheWarmUpShowsNoFigures(t *testing.T) {
 		cancel()
 	}()
 	res, err := Run(ctx, Options{Spec: s, Bootstrap: []string{to.Addr()}})
-	if err != nil || res == nil || !res.Partial || res.Has(result.GeneratorLimited) {
-		t.Fatalf("%+v, %v", res, err)
+	if ExitCode(err) != exitFailure || res == nil || !res.Partial || !res.Valid || res.Has(result.GeneratorLimited) {
+		t.Fatalf("exit %d, %+v, %v", ExitCode(err), res, err)
 	}
 	if b := &res.Produce.Batches; b.RequestsPerSec != 0 || res.Produce.RecordsPerSec != 0 {
 		t.Errorf("%v requests/s and %v records/s of a window that never began", b.RequestsPerSec, res.Produce.RecordsPerSec)

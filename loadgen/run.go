@@ -169,8 +169,12 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 
 var errMaxDuration = errors.New("max-duration is over")
 
-// verdictError is the error that an invalid run ends with.
+// verdictError is the error that an invalid run ends with, or one that was cut before its window began.
 func (r *run) verdictError() error {
+	if r.res.Valid && r.res.Partial && r.res.Window.Seconds() <= 0 {
+		i := slices.IndexFunc(r.res.Verdicts, func(v result.Verdict) bool { return v.Kind == result.Partial })
+		return failure(errors.New(r.res.Verdicts[i].Reason))
+	}
 	if r.res.Valid && !r.res.Has(result.GeneratorLimited) {
 		return nil
 	}
