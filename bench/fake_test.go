@@ -1,12 +1,14 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -105,6 +107,22 @@ func fakeLoad(args []string) int {
 		cmd := loadgen.Commands()[0]
 		cmd.SetArgs(args)
 		return loadgen.ExitCode(cmd.Execute())
+	}
+	if file := argument(args, "--command-config"); file != "" {
+		text, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(text), "wrong") {
+			err = errors.New("reach the cluster: SASL authentication failed")
+		}
+		if err == nil && out != "" {
+			err = os.WriteFile(filepath.Join(out, "secured"), nil, 0o644)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "tidemark:", err)
+			return 5
+		}
+	}
+	if slices.Contains(args, "--check-only") {
+		return 0
 	}
 	part, where, _ := strings.Cut(os.Getenv("FAKE_LOAD"), "@")
 	if !strings.Contains(out, where) {

@@ -129,12 +129,15 @@ func (r *runner) try(ctx context.Context, j target.Job) (*store.Run, error) {
 	return res, nil
 }
 
-// loadArgs are the arguments of the load process that this bench adds: consent, and where the embedded broker counts what
-// it allocates. Its address changes when it is started anew.
+// loadArgs are the arguments of the load process that this bench adds: consent, how to connect, and where the embedded broker
+// counts what it allocates. Its address changes when it is started anew.
 func (r *runner) loadArgs() []string {
 	args := slices.Clone(r.options.loadArgs)
 	if r.options.yes && r.suite.Target.Bootstrap != "" { // also on loopback: brokers may advertise other names
 		args = append(args, "--yes")
+	}
+	if r.options.commandConfig != "" {
+		args = append(args, "--command-config", r.options.commandConfig)
 	}
 	if r.target != nil && r.suite.Target.Embedded() && r.target.Admin != "" {
 		args = append(args, "--target-metrics", "http://"+r.target.Admin+"/metrics")

@@ -21,6 +21,9 @@ func goOn(dir string, o runOptions) string {
 	if o.yes {
 		command += " --yes"
 	}
+	if o.commandConfig != "" {
+		command += " --command-config " + o.commandConfig
+	}
 	if o.pyroscope != "" {
 		command += " --pyroscope " + o.pyroscope
 	}
@@ -42,11 +45,14 @@ func (r *runner) prepareResume(args []string) error {
 	if r.options.seedSet && r.options.seed != d.Plan.Seed {
 		return failWith(exitUsage, fmt.Errorf("%s was begun with seed %d", r.options.out, d.Plan.Seed))
 	}
-	if err := r.targetOf(d); err != nil {
+	if err := errors.Join(r.targetOf(d), r.accessOf(d)); err != nil {
 		return failWith(exitUsage, err)
 	}
 	r.plan, r.status, r.secondsBefore = &d.Plan, &d.Status, d.Status.Seconds
 	r.resumedElsewhere(d)
+	if err := r.checkAccess(); err != nil {
+		return failWith(exitFailure, err)
+	}
 	if r.folder, err = store.Open(r.options.out); err != nil {
 		return failWith(exitUsage, err)
 	}

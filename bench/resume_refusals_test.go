@@ -121,6 +121,7 @@ func TestConsentIsHandedOn(t *testing.T) {
 		"tidemark bench run --resume --out d":                                 {},
 		"tidemark bench run --resume --out d --yes":                           {yes: true},
 		"tidemark bench run --resume --out d --yes --pyroscope http://h:4040": {yes: true, pyroscope: "http://h:4040"},
+		"tidemark bench run --resume --out d --command-config c.properties":   {commandConfig: "c.properties"},
 	} {
 		if got := goOn("d", o); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -35,20 +36,21 @@ import (
 const bytesWithoutYes = 10 << 30
 
 type runOptions struct {
-	out        string
-	resume     bool
-	yes        bool
-	noProgress bool
-	seed       uint64
-	seedSet    bool
-	bootstrap  string
-	pyroscope  string
-	web        string
-	bin        string
-	builds     []string
-	loadArgs   []string
-	env        []string // tests only
-	skipHost   bool     // tests only: no ceilings
+	out           string
+	resume        bool
+	yes           bool
+	noProgress    bool
+	seed          uint64
+	seedSet       bool
+	bootstrap     string
+	commandConfig string
+	pyroscope     string
+	web           string
+	bin           string
+	builds        []string
+	loadArgs      []string
+	env           []string // tests only
+	skipHost      bool     // tests only: no ceilings
 }
 
 func runCommand() *cobra.Command {
@@ -88,6 +90,7 @@ failure, a signal and a target that cannot be reached among them.`,
 	f.BoolVar(&o.noProgress, "no-progress", false, "plain lines instead of one that rewrites itself")
 	f.Uint64Var(&o.seed, "seed", 0, "order of the runs and base of every random number (default: the suite's)")
 	f.StringVar(&o.bootstrap, "bootstrap", "", "measure the cluster at HOST:PORT,... instead of the suite's target")
+	f.StringVar(&o.commandConfig, "command-config", "", "Kafka's client.properties for a cluster that wants TLS or SASL, as tidemark load takes it; no value of it is kept")
 	f.StringArrayVar(&o.builds, "build", nil, "a binary of the embedded broker, several times: repeats run them in turns, so that no figure is one code layout's")
 	f.StringVar(&o.web, "web", "", "serve a page that follows the run on HOST:PORT, loopback only; port 0 takes a free one")
 	f.StringVar(&o.pyroscope, "pyroscope", "", "push each run's profiles to this Pyroscope server, between two runs, http://HOST:PORT")
@@ -219,6 +222,9 @@ func (r *runner) prepare(args []string) error {
 	if o.bootstrap != "" {
 		r.plan.Command = append(r.plan.Command, "--bootstrap", o.bootstrap)
 	}
+	if o.commandConfig != "" {
+		r.plan.Command = append(r.plan.Command, "--command-config", filepath.Base(o.commandConfig))
+	}
 	for _, file := range o.builds {
 		r.plan.Command = append(r.plan.Command, "--build", file)
 	}
@@ -227,6 +233,9 @@ func (r *runner) prepare(args []string) error {
 		return failWith(exitUsage, err)
 	}
 	if err := r.reach(); err != nil { // before there is a folder
+		return failWith(exitFailure, err)
+	}
+	if err := r.checkAccess(); err != nil {
 		return failWith(exitFailure, err)
 	}
 	if r.folder, err = store.Create(o.out); err != nil {
