@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/tidemark/tidemark/broker/internal/controller"
 	"github.com/tidemark/tidemark/broker/internal/partition"
+	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/record"
 	"github.com/tidemark/tidemark/core/wire"
@@ -88,13 +90,7 @@ func (pc *produceCall) append(topic *wire.ProduceTopic, i int, policy *record.Po
 		pc.fail(i, kafka.InvalidRequiredAcks, "acks must be -1, 0 or 1")
 		return
 	}
-	var p *partition.Partition
-	var code kafka.ErrorCode
-	if c.Version >= 13 {
-		p, code = h.Replicas.Get(topic.ID, in.Partition)
-	} else {
-		p, code = h.Replicas.ByName(topic.Name, in.Partition)
-	}
+	p, code := pc.partition(topic, in.Partition)
 	if code != kafka.None {
 		pc.fail(i, code, "")
 		return
@@ -138,6 +134,33 @@ func (pc *produceCall) append(topic *wire.ProduceTopic, i int, policy *record.Po
 		pc.result(a)
 		pc.left.Add(-1)
 	}
+}
+
+// minOpenNanos is how long a log may always take to be opened.
+const minOpenNanos = int64(time.Second)
+
+// partition finds a partition. Its first use opens its log, which takes as long as its disk does not answer: by then the producer may
+// have given up and sent the same again, so what has waited for longer than the request's timeout.ms is not appended.
+func (pc *produceCall) partition(topic *wire.ProduceTopic, n kafka.Partition) (p *partition.Partition, code kafka.ErrorCode) {
+	set, byID := pc.h.Replicas, pc.call.Version >= 13
+	if byID {
+		p, code = set.Opened(topic.ID, n)
+	} else {
+		p, code = set.OpenedByName(topic.Name, n)
+	}
+	if p != nil || code != kafka.None {
+		return p, code
+	}
+	began := clock.Nanos()
+	if byID {
+		p, code = set.Get(topic.ID, n)
+	} else {
+		p, code = set.ByName(topic.Name, n)
+	}
+	if code == kafka.None && clock.Nanos()-began > max(int64(pc.req.TimeoutMS)*int64(time.Millisecond), minOpenNanos) {
+		return nil, kafka.KafkaStorageError
+	}
+	return p, code
 }
 
 // leave notes that a partition holds an append which the connection has to see written. A partition may be noted twice.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ type testOwner struct {
 	sync.Mutex
 	log                        *Log
 	failed, flushed, unflushed int // times told
+	stalled                    atomic.Bool
 }
 
 func (o *testOwner) Exclusive(fn func()) {
@@ -36,6 +38,7 @@ func (o *testOwner) LogStartMoved()              {}
 func (o *testOwner) Flushed()                    { o.flushed++ }
 func (o *testOwner) Unflushed()                  { o.unflushed++ }
 func (o *testOwner) Fail()                       { o.failed++ }
+func (o *testOwner) Stalled()                    { o.stalled.Store(true) }
 
 // folderTest is log folders without a broker over a file system in memory, and the clock.
 type folderTest struct {

@@ -68,6 +68,7 @@ type dir struct {
 	startMoved atomic.Bool
 	full       atomic.Bool  // takes no records: full.go
 	stalled    atomic.Bool  // its disk does not answer: stall.go
+	probes     atomic.Int64 // appends that a stalled folder may still take
 	silent     atomic.Int64 // for so many nanoseconds by now
 	flush      flusher
 	cleaner    cleaner
@@ -128,6 +129,8 @@ type Owner interface {
 	Unflushed()
 	// Fail says that the folder has gone offline.
 	Fail()
+	// Stalled says that the folder's disk answers nothing.
+	Stalled()
 }
 
 // Log is an open log and its folder.

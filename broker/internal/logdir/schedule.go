@@ -138,15 +138,7 @@ func (r *dir) fail(err error) {
 		return
 	}
 	r.d.o.Logger.Error("log folder goes offline", "folder", r.path, "error", err)
-	r.mu.Lock()
-	var owners []Owner
-	for _, e := range r.mu.logs {
-		if e.owner != nil {
-			owners = append(owners, e.owner)
-		}
-	}
-	r.mu.Unlock()
-	for _, o := range owners {
+	for _, o := range r.owners() {
 		o.Fail()
 	}
 	all := true
@@ -156,6 +148,18 @@ func (r *dir) fail(err error) {
 	if r.d.o.Failed != nil {
 		r.d.o.Failed(r.path, err, all)
 	}
+}
+
+// owners lists what stands over the open logs.
+func (r *dir) owners() (list []Owner) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.mu.logs {
+		if e.owner != nil {
+			list = append(list, e.owner)
+		}
+	}
+	return list
 }
 
 // schedule is the folder's goroutine: work that a roll left, retention, flushes, checkpoints, deletions.

@@ -2,7 +2,10 @@ package logdir
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/tidemark/tidemark/core/kafka"
 )
 
 const (
@@ -11,7 +14,22 @@ const (
 	stallAfter = 5 * time.Second
 	// giveUpAfter is when a stop gives such a folder up: by then it is not one long fsync.
 	giveUpAfter = 30 * time.Second
+	// stallProbes is how many appends a stalled folder takes all the same, in partitions that nobody appends to: a long fsync holds up
+	// no append, and the first one shows that.
+	stallProbes = 8
 )
+
+// Stalled is set while the folder's disk answers nothing.
+func (l *Log) Stalled() *atomic.Bool { return &l.dir.stalled }
+
+// Probe says whether one append more may try a stalled folder.
+func (l *Log) Probe() bool { return l.dir.probes.Add(-1) >= 0 }
+
+// Stalled says whether a partition's log lies in a folder whose disk answers nothing. It waits for no disk.
+func (d *Dirs) Stalled(tp kafka.TopicPartition) bool {
+	r, _ := d.find(tp)
+	return r != nil && r.stalled.Load()
+}
 
 // watch looks every second whether the folders' disks answer. Its goroutine is begun by Dirs.Start, ended by Close, and blocks on
 // no file: those that use a folder whose disk hangs wait as long as it does, and somebody has to say so.
@@ -68,8 +86,19 @@ func (r *dir) look(last *answered, now time.Time) {
 	}
 	silent := now.Sub(last.at)
 	r.silent.Store(int64(silent))
-	if silent >= stallAfter && !r.stalled.Swap(true) {
-		r.d.o.Logger.Error("log folder does not answer: requests for its partitions wait, new partitions go to other folders; look at its disk",
-			"folder", r.path, "calls", waiting, "since", silent.Round(time.Second))
+	if silent < stallAfter || r.stalled.Load() {
+		return
+	}
+	r.probes.Store(stallProbes)
+	r.stalled.Store(true)
+	r.d.o.Logger.Error("log folder does not answer: its partitions take no records, new ones go to other folders; look at its disk",
+		"folder", r.path, "calls", waiting, "since", silent.Round(time.Second))
+	go r.tellStalled() // answers go to sockets, maybe from files
+}
+
+// tellStalled tells the partitions. One that is attached from now on sees the flag.
+func (r *dir) tellStalled() {
+	for _, o := range r.owners() {
+		o.Stalled()
 	}
 }

@@ -96,6 +96,18 @@ func (s *stalling) open(name string) (folder int) {
 	return l.Folder()
 }
 
+// attach opens a log and puts an owner over it.
+func (s *stalling) attach(name string) *testOwner {
+	s.t.Helper()
+	l, err := s.dirs.Open(tp(name, 0), kafka.TopicID{1}, &commitlog.Config{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	o := &testOwner{log: l}
+	l.Attach(o)
+	return o
+}
+
 // A folder whose disk answers nothing is named once, takes no new logs, and is named again when it answers; a stop leaves it as
 // it is and the other folder whole.
 func TestAFolderThatDoesNotAnswerIsNamedAndSpared(t *testing.T) {
@@ -105,6 +117,7 @@ func TestAFolderThatDoesNotAnswerIsNamedAndSpared(t *testing.T) {
 			t.Fatalf("new logs went to folders %v", got)
 		}
 		s.open("t3")
+		stuck, healthy := s.attach("t0"), s.attach("t1")
 		until := make(chan struct{})
 		s.hang(until)
 		waits := make(chan int)
@@ -112,6 +125,19 @@ func TestAFolderThatDoesNotAnswerIsNamedAndSpared(t *testing.T) {
 		<-time.After(time.Minute)
 		if s.said("log folder does not answer") != 1 || s.said("folder=a") != 1 {
 			t.Errorf("the log says %q", s.mu.log.String())
+		}
+		if !stuck.stalled.Load() || !stuck.log.Stalled().Load() || healthy.stalled.Load() || healthy.log.Stalled().Load() {
+			t.Error("the partitions of a are not told, or others are")
+		}
+		if !s.dirs.Stalled(tp("t2", 0)) || s.dirs.Stalled(tp("t3", 0)) || s.dirs.Stalled(tp("t9", 0)) {
+			t.Error("a partition of a does not count as stalled, or another one does")
+		}
+		probes := 0
+		for stuck.log.Probe() {
+			probes++
+		}
+		if probes != stallProbes {
+			t.Errorf("%d appends may try a, want %d", probes, stallProbes)
 		}
 		if got := []int{s.open("t5"), s.open("t6")}; got[0] != 1 || got[1] != 1 {
 			t.Errorf("while a hangs new logs go to folders %v", got)
@@ -128,6 +154,9 @@ func TestAFolderThatDoesNotAnswerIsNamedAndSpared(t *testing.T) {
 		<-time.After(3 * time.Second)
 		if s.said("log folder answers again") != 1 {
 			t.Errorf("the log says %q", s.mu.log.String())
+		}
+		if stuck.log.Stalled().Load() {
+			t.Error("a still counts as stalled")
 		}
 		if got := s.open("t7"); got != 0 {
 			t.Errorf("when a answers again a new log goes to folder %d", got)

@@ -57,7 +57,17 @@ const maxRounds = 4
 func (p *Partition) Append(a *Append) (pending bool) {
 	a.next = nil
 	p.queue.Lock()
-	switch {
+	switch stalled := p.stalled(); {
+	case stalled && (p.queue.busy || !p.o.Probe()):
+		p.queue.Unlock()
+		p.turnAway(a)
+		return false
+	case stalled: // another goroutine than a connection's finds out whether the disk answers
+		p.pushLocked(a)
+		p.queue.busy = true
+		p.queue.Unlock()
+		go p.release()
+		return true
 	case p.queue.busy:
 		p.pushLocked(a)
 		p.queue.Unlock()
@@ -83,6 +93,12 @@ func (p *Partition) Append(a *Append) (pending bool) {
 func (p *Partition) Enqueue(a *Append) {
 	a.next = nil
 	p.queue.Lock()
+	if p.queue.busy && p.stalled() {
+		p.queue.Unlock()
+		p.turnAway(a)
+		a.Done.AppendDone(a)
+		return
+	}
 	p.pushLocked(a)
 	p.queue.Unlock()
 }
@@ -94,8 +110,20 @@ func (p *Partition) Settle() {
 		p.queue.Unlock()
 		return
 	}
+	stalled := p.stalled()
+	if stalled && !p.o.Probe() {
+		var done completions
+		p.emptyLocked(&done)
+		p.queue.Unlock()
+		done.run()
+		return
+	}
 	p.queue.busy = true
 	p.queue.Unlock()
+	if stalled {
+		go p.release()
+		return
+	}
 	p.release()
 }
 
@@ -172,6 +200,10 @@ func (p *Partition) release() {
 func (p *Partition) serve() {
 	p.queue.Lock()
 	first, last := p.queue.head, p.queue.head
+	if first == nil { // Stalled has emptied the queue
+		p.queue.Unlock()
+		return
+	}
 	for n := 1; first.alone == nil && last.next != nil && last.next.alone == nil && n < maxCombined; n++ {
 		last = last.next
 	}

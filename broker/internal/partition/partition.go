@@ -83,6 +83,10 @@ type Options struct {
 	FlushSoon func()
 	// Full is set while the log folder takes no records for want of room; nil: never.
 	Full *atomic.Bool
+	// Stalled is set while the log folder's disk answers nothing; nil: never. Whoever sets it then calls Partition.Stalled.
+	Stalled *atomic.Bool
+	// Probe says whether one append more may find out if a stalled disk answers again. Stalled needs it.
+	Probe func() bool
 }
 
 // notLeader is the role of a partition that takes no appends.

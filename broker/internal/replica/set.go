@@ -98,6 +98,10 @@ func (s *Set) opened(t *topic, n kafka.Partition) (*partition.Partition, kafka.E
 }
 
 func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.ErrorCode) {
+	tp := kafka.TopicPartition{Topic: t.name, Partition: n}
+	if s.o.Dirs.Stalled(tp) { // a request that waits for its disk holds memory that the others need
+		return nil, kafka.KafkaStorageError
+	}
 	s.retirePrior(t, n)
 	place := t.parts[n]
 	place.mu.Lock()
@@ -113,7 +117,6 @@ func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.Err
 	case s.closed.Load() || !slices.Contains(state.Replicas, s.o.NodeID):
 		return nil, kafka.NotLeaderForPartition
 	}
-	tp := kafka.TopicPartition{Topic: t.name, Partition: n}
 	cfg := t.cfg.Load()
 	l, err := s.o.Dirs.Open(tp, t.id, cfg.Log)
 	if err != nil {
@@ -121,7 +124,8 @@ func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.Err
 		return nil, kafka.KafkaStorageError
 	}
 	p, err := partition.New(partition.Options{Topic: t.name, ID: t.id, Number: n, Self: s.o.NodeID, Folder: l.Folder(), Log: l,
-		Config: cfg, Failed: l.Failed, FlushSoon: l.FlushSoon, Full: l.Full()})
+		Config: cfg, Failed: l.Failed, FlushSoon: l.FlushSoon, Full: l.Full(),
+		Stalled: l.Stalled(), Probe: l.Probe})
 	if err != nil {
 		l.Failed(err)
 		s.o.Logger.Error("partition cannot be opened", "partition", tp.String(), "error", err)

@@ -79,11 +79,11 @@ type hungTest struct {
 	healthy named
 }
 
-func newHungTest(t *testing.T) *hungTest {
+func newHungTest(t *testing.T, settings ...string) *hungTest {
 	t.Helper()
 	dir := t.TempDir()
 	h := &hungTest{disk: newHangs(), folder: filepath.Join(dir, "a")}
-	cfg, _, err := config.Load("", []string{"log.dirs=" + h.folder + "," + filepath.Join(dir, "b"), "node.id=0", "tidemark.tail.bytes=0"})
+	cfg, _, err := config.Load("", append([]string{"log.dirs=" + h.folder + "," + filepath.Join(dir, "b"), "node.id=0", "tidemark.tail.bytes=0"}, settings...))
 	must(t, err)
 	h.node = startWith(t, cfg, h.disk)
 	c := h.dial()
@@ -205,7 +205,11 @@ func TestMetadataChangesWhileALogFolderHangs(t *testing.T) {
 		cl.receive(h.produce(appends, 0)) // some answer: the topic has gone meanwhile
 	}
 	resp, _ := recreated.receive(h.produce(again, 0))
-	if p := produced(t, resp, 0); p.ErrorCode != 0 || p.BaseOffset != 0 {
+	p := produced(t, resp, 0)
+	for deadline := time.Now().Add(patience); stalls(p.ErrorCode) && time.Now().Before(deadline); {
+		p = produced(t, recreated.do(h.produce(again, 0)), 0)
+	}
+	if p.ErrorCode != 0 || p.BaseOffset != 0 {
 		t.Errorf("the topic made again: %+v", p)
 	}
 	for _, n := range []named{appends, opens, other} {
