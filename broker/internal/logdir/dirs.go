@@ -68,7 +68,8 @@ type dir struct {
 	startMoved atomic.Bool
 	full       atomic.Bool  // takes no records: full.go
 	stalled    atomic.Bool  // its disk does not answer: stall.go
-	probes     atomic.Int64 // appends that a stalled folder may still take
+	stalledAt  atomic.Int64 // the calls it had answered when it was found stalled
+	probes     atomic.Int64 // appends that it may still take
 	silent     atomic.Int64 // for so many nanoseconds by now
 	flush      flusher
 	cleaner    cleaner

@@ -22,8 +22,10 @@ const (
 // Stalled is set while the folder's disk answers nothing.
 func (l *Log) Stalled() *atomic.Bool { return &l.dir.stalled }
 
-// Probe says whether one append more may try a stalled folder.
-func (l *Log) Probe() bool { return l.dir.probes.Add(-1) >= 0 }
+// Probe says whether one append more may try a stalled folder. All may once it has answered a call, which the watch sees a little later.
+func (l *Log) Probe() bool {
+	return l.dir.gate.Answered() != l.dir.stalledAt.Load() || l.dir.probes.Add(-1) >= 0
+}
 
 // Stalled says whether a partition's log lies in a folder whose disk answers nothing. It waits for no disk.
 func (d *Dirs) Stalled(tp kafka.TopicPartition) bool {
@@ -89,6 +91,7 @@ func (r *dir) look(last *answered, now time.Time) {
 	if silent < stallAfter || r.stalled.Load() {
 		return
 	}
+	r.stalledAt.Store(calls)
 	r.probes.Store(stallProbes)
 	r.stalled.Store(true)
 	r.d.o.Logger.Error("log folder does not answer: its partitions take no records, new ones go to other folders; look at its disk",

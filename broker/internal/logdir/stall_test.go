@@ -122,7 +122,7 @@ func TestAFolderThatDoesNotAnswerIsNamedAndSpared(t *testing.T) {
 		s.hang(until)
 		waits := make(chan int)
 		go func() { waits <- s.open("t4") }()
-		<-time.After(time.Minute)
+		<-time.After(time.Minute + stallCheck/2) // between two looks
 		if s.said("log folder does not answer") != 1 || s.said("folder=a") != 1 {
 			t.Errorf("the log says %q", s.mu.log.String())
 		}
@@ -150,6 +150,9 @@ func TestAFolderThatDoesNotAnswerIsNamedAndSpared(t *testing.T) {
 		close(until)
 		if got := <-waits; got != 0 {
 			t.Errorf("what waited went to folder %d", got)
+		}
+		if !stuck.log.Stalled().Load() || !stuck.log.Probe() {
+			t.Error("a has answered a call and takes no append")
 		}
 		<-time.After(3 * time.Second)
 		if s.said("log folder answers again") != 1 {
