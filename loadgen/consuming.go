@@ -276,7 +276,7 @@ func (r *run) ready(ctx context.Context) error {
 			}
 			next = time.Now().Add(200 * time.Millisecond)
 			if why := r.gone(one, &refused); why != "" {
-				r.dead = why
+				r.dies(why)
 				return failure(fmt.Errorf("the target died: %s", why))
 			}
 		}
@@ -331,15 +331,15 @@ func (r *run) gone(ctx context.Context, refused *int) string {
 // diedEarly reports whether the run could not begin because nobody listens any more; the run then ends with a result that
 // says so, like one whose target dies later.
 func (r *run) diedEarly(ctx context.Context) bool {
-	if r.dead == "" && r.cluster != nil && ctx.Err() == nil {
+	if r.died() == "" && r.cluster != nil && ctx.Err() == nil {
 		if why, all := refusesAll(ctx, r.addresses()); all {
-			r.dead = why
+			r.dies(why)
 		}
 	}
-	if r.dead == "" {
+	if r.died() == "" {
 		return false
 	}
-	r.dead += ", before anything was measured"
+	r.dies(r.died() + ", before anything was measured")
 	now := clock.Nanos()
 	r.begin, r.planned, r.window.start = now, now, now
 	r.window.end.Store(now)

@@ -26,8 +26,8 @@ func (r *run) readToEnd(ctx context.Context, deadline time.Time) (complete bool,
 	switch {
 	case len(r.readers) == 0:
 		return false, "nobody reads in this run"
-	case r.dead != "":
-		return false, "the target died: " + r.dead
+	case r.died() != "":
+		return false, "the target died: " + r.died()
 	case r.cluster == nil:
 		return true, ""
 	}

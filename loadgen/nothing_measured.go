@@ -22,11 +22,11 @@ func (r *run) judgeEmpty(res *result.Result) {
 		}
 		return
 	}
-	if len(r.pacers) > 0 && res.Ends.Intended == 0 && r.dead == "" && r.endedBy != "signal" {
+	if len(r.pacers) > 0 && res.Ends.Intended == 0 && r.died() == "" && r.endedBy != "signal" {
 		res.Add(result.Verdict{Kind: result.Invalid, Reason: fmt.Sprintf("nothing was measured: not one record was intended in a window of %.3g s; a longer --window or a higher --rate", res.Window.Seconds())})
 		return
 	}
-	if res.Ends.Failed > 0 && res.Ends.Acked+res.Ends.HandedToSocket+res.Ends.Unanswered == 0 && r.dead == "" {
+	if res.Ends.Failed > 0 && res.Ends.Acked+res.Ends.HandedToSocket+res.Ends.Unanswered == 0 && r.died() == "" {
 		res.Add(result.Verdict{Kind: result.Invalid, Reason: fmt.Sprintf("not one of %d records was acknowledged; see the errors", res.Ends.Intended)})
 	}
 }

@@ -91,7 +91,7 @@ type run struct {
 	started   time.Time
 	complete  bool
 	reason    string
-	dead      string
+	dead      atomic.Pointer[string] // see died
 	res       *result.Result
 	profiler  *profiler // nil: no profiles
 	access    driver.Access
@@ -333,7 +333,7 @@ func (r *run) takeStats() (produced, fetched driver.Stats) {
 func (r *run) flush(ctx context.Context, pacersDone <-chan struct{}) {
 	from := time.Now()
 	allowed := r.spec.Drain.D()
-	if r.dead != "" {
+	if r.died() != "" {
 		allowed = min(allowed, time.Second)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), allowed)
@@ -377,13 +377,23 @@ func (r *run) watch(ctx, measuring context.Context) {
 			return
 		case <-t.C:
 			if why := alive.check(measuring, r); why != "" {
-				r.dead = why
+				r.dies(why)
 				r.end("target")
 				return
 			}
 		}
 	}
 }
+
+// died is why the target is gone, "" while it is not. The watch may find out while the window's end is already seen to.
+func (r *run) died() string {
+	if why := r.dead.Load(); why != nil {
+		return *why
+	}
+	return ""
+}
+
+func (r *run) dies(why string) { r.dead.Store(&why) }
 
 // liveness notices a target that has gone: nothing was answered for a while, and nobody listens any more. A target that
 // is only slow, or frozen, still takes connections.

@@ -108,8 +108,8 @@ func (r *run) deleteTopics() (left []result.LeftTopic) {
 		return left
 	}
 	switch {
-	case r.dead != "":
-		return because("the target died: " + r.dead)
+	case r.died() != "":
+		return because("the target died: " + r.died())
 	case r.unanswered && r.spec.Topic != "":
 		return because("whether this run made it, or somebody else at the same time, the cluster did not answer")
 	}

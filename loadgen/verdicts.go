@@ -31,8 +31,8 @@ func (r *run) judgeTruth(res *result.Result) {
 		res.Add(result.Verdict{Kind: result.Invalid, Reason: fmt.Sprintf(format, a...)})
 	}
 	v := &res.Verification
-	if r.dead != "" {
-		invalid("the target died: %s; %d records intended in the window have no answer, %d acknowledged ones were not read back", r.dead,
+	if r.died() != "" {
+		invalid("the target died: %s; %d records intended in the window have no answer, %d acknowledged ones were not read back", r.died(),
 			res.Ends.Unanswered+res.Ends.Unsent, v.Lost+v.Undelivered)
 	}
 	if v.Lost > 0 {
@@ -42,7 +42,7 @@ func (r *run) judgeTruth(res *result.Result) {
 		invalid("%d records arrived damaged", v.Corrupt)
 	}
 	// A producer that sends again without idempotence may repeat and reorder: Kafka promises no more.
-	if promised := r.spec.Idempotence || r.retries == 0; promised && v.Duplicated+v.OutOfOrder > 0 && r.dead == "" {
+	if promised := r.spec.Idempotence || r.retries == 0; promised && v.Duplicated+v.OutOfOrder > 0 && r.died() == "" {
 		why := "and no retry explains them"
 		switch {
 		case r.spec.Idempotence:
@@ -62,7 +62,7 @@ func (r *run) judgeTruth(res *result.Result) {
 		invalid("bug: the ack clock holds %d records, %d were acked", ack.Count+ack.Overflow+ack.Negative, res.Ends.Acked)
 	}
 	for _, p := range r.pacers {
-		if p.err != nil && r.dead == "" && !errors.Is(p.err, driver.ErrClosed) {
+		if p.err != nil && r.died() == "" && !errors.Is(p.err, driver.ErrClosed) {
 			invalid("producer %d gave up: %v", p.source.producer, p.err)
 			break
 		}
