@@ -86,14 +86,29 @@ func FuzzRecovery(f *testing.F) {
 	})
 }
 
-// FuzzSmallFiles reads any bytes as each of the small files of a log: what is taken is written again as it was.
+// FuzzSmallFiles reads any bytes as each of the small files of a log, and as what a stop leaves of one in the manifest: what is taken
+// is written again as it was.
 func FuzzSmallFiles(f *testing.F) {
 	f.Add([]byte("0\n2\n0 0\n5 100\n"))
 	f.Add([]byte("0\n0\n"))
 	f.Add([]byte("0\n1\n-1 5\n"))
 	f.Add([]byte("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"))
 	f.Add(AbortedTxn{1, 2, 3, 4}.appendTo(nil))
+	var tail indexTail
+	tail.offsets.add(offsetEntry{3, 200})
+	tail.times.add(timeEntry{1000, 3})
+	f.Add(appendLeft(nil, &tail, true, []byte("snapshot"), markState{file: 2, pos: 77}))
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 1, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if l, err := parseLeft(b); err == nil {
+			again, err := parseLeft(appendLeft(nil, &l.tail, l.epochs, l.snapshot, l.mark))
+			if err != nil || !slices.Equal(again.tail.offsets.entries, l.tail.offsets.entries) || !slices.Equal(again.tail.times.entries, l.tail.times.entries) ||
+				string(again.snapshot) != string(l.snapshot) || again.mark.file != l.mark.file || again.mark.pos != l.mark.pos || again.epochs != l.epochs {
+				t.Fatalf("%+v comes back as %+v, %v", l, again, err)
+			}
+		} else if !errors.Is(err, ErrCorrupt) {
+			t.Fatal(err)
+		}
 		if list, err := parseEpochs(b); err == nil {
 			if again, err := parseEpochs(appendEpochs(nil, list)); err != nil || !slices.Equal(list, again) {
 				t.Fatalf("%v became %v, %v", list, again, err)

@@ -2,7 +2,6 @@ package commitlog
 
 import (
 	"bytes"
-	"errors"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -121,28 +120,6 @@ func TestWhatAStopHasLeftIsNotTrustedBlindly(t *testing.T) {
 			t.Errorf("%s: the producer is forgotten", damage.what)
 		}
 	}
-}
-
-func FuzzLeft(f *testing.F) {
-	var t indexTail
-	t.offsets.add(offsetEntry{3, 200})
-	t.times.add(timeEntry{1000, 3})
-	f.Add(appendLeft(nil, &t, true, []byte("snapshot"), markState{file: 2, pos: 77}))
-	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 1, 0})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		l, err := parseLeft(b)
-		if err != nil {
-			if !errors.Is(err, ErrCorrupt) {
-				t.Fatal(err)
-			}
-			return
-		}
-		again, err := parseLeft(appendLeft(nil, &l.tail, l.epochs, l.snapshot, l.mark))
-		if err != nil || !slices.Equal(again.tail.offsets.entries, l.tail.offsets.entries) || !slices.Equal(again.tail.times.entries, l.tail.times.entries) ||
-			string(again.snapshot) != string(l.snapshot) || again.mark.file != l.mark.file || again.mark.pos != l.mark.pos || again.epochs != l.epochs {
-			t.Fatalf("%+v comes back as %+v, %v", l, again, err)
-		}
-	})
 }
 
 // Producers after a stop are those that were known before it: none where all have expired, which must not cost a look at every
