@@ -130,6 +130,7 @@ func (pc *produceCall) append(topic *wire.ProduceTopic, i int, policy *record.Po
 		c.leave(p)
 		return
 	}
+	h.settleBut(c.Client, p)
 	if !p.Append(&a.Append) {
 		pc.result(a)
 		pc.left.Add(-1)
@@ -151,6 +152,7 @@ func (pc *produceCall) partition(topic *wire.ProduceTopic, n kafka.Partition) (p
 	if p != nil || code != kafka.None {
 		return p, code
 	}
+	pc.h.Settle(pc.call.Client)
 	began := clock.Nanos()
 	if byID {
 		p, code = set.Get(topic.ID, n)

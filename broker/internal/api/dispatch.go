@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark/tidemark/broker/internal/coordinator"
+	"github.com/tidemark/tidemark/broker/internal/partition"
 	"github.com/tidemark/tidemark/core/buf"
 	"github.com/tidemark/tidemark/core/wire"
 )
@@ -71,6 +72,20 @@ func (h *Handlers) Settle(client *Client) {
 		client.left[i] = nil
 	}
 	client.left = client.left[:0]
+}
+
+// settleBut is Settle for all partitions but p, whose append is about to be written, and with it what was left for p.
+func (h *Handlers) settleBut(client *Client, p *partition.Partition) {
+	kept := client.left[:0]
+	for _, q := range client.left {
+		if q == p {
+			kept = append(kept, q)
+		} else {
+			q.Settle()
+		}
+	}
+	clear(client.left[len(kept):])
+	client.left = kept
 }
 
 func (h *Handlers) serve(c *Call, frame []byte) {

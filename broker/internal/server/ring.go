@@ -129,6 +129,22 @@ func (c *conn) flush(fd int) {
 	}
 }
 
+// handOver is the sweeper's: it sends what stands ready while the connection's goroutine, which would do that with its next flush, is
+// held up in a handler, by a disk that hangs perhaps.
+func (c *conn) handOver(now int64) {
+	if now-c.active.Load() < int64(sweepEvery) {
+		return
+	}
+	c.out.Lock()
+	start := c.out.serving != nil && c.out.head != nil && c.out.head.Slot.Done && !c.out.writing && !c.out.closed
+	c.out.serving = nil
+	c.out.writing = c.out.writing || start
+	c.out.Unlock()
+	if start {
+		go c.write()
+	}
+}
+
 // writer lives while the socket does not take what is ready.
 func (c *conn) writer() {
 	if err := c.raw.Write(c.pumpFn); err != nil {

@@ -296,6 +296,7 @@ func (s *Server) sweep() {
 				c.close("")
 			} else {
 				c.lookForEnd(now)
+				c.handOver(now)
 			}
 		}
 		s.mu.Unlock()
