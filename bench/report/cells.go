@@ -190,9 +190,10 @@ func (p *page) achieved(c *cell) string {
 		s += fmt.Sprintf(" Median batch: %s and %s (at most %s records), %s a request, %s requests/s.", ofRecords(x.RecordsMedian), bytesOf(int64(x.BytesMedian)),
 			grouped(float64(x.RecordsMax)), whole(x.PerRequestMedian), number(x.RequestsPerSec))
 	}
-	if t := r.Target.Process; t != nil && t.SettledCPUNanos != nil && e.AckedBytes > 0 {
+	if _, bytes := r.Carried(); r.Target.Process != nil && r.Target.Process.SettledCPUNanos != nil && bytes > 0 {
+		t := r.Target.Process
 		s += fmt.Sprintf(" The target used %s CPU-s/GB, %s with what kernel threads spent from the run's begin until its pages were clean.",
-			number(float64(t.CPUNanos)/float64(e.AckedBytes)), number(float64(*t.SettledCPUNanos)/float64(e.AckedBytes)))
+			number(float64(t.CPUNanos)/float64(bytes)), number(float64(*t.SettledCPUNanos)/float64(bytes)))
 	}
 	s += coresOf(r.Cores)
 	for _, g := range r.Result.Consume.Groups {
