@@ -108,18 +108,9 @@ func fakeLoad(args []string) int {
 		cmd.SetArgs(args)
 		return loadgen.ExitCode(cmd.Execute())
 	}
-	if file := argument(args, "--command-config"); file != "" {
-		text, err := os.ReadFile(file)
-		if err == nil && strings.Contains(string(text), "wrong") {
-			err = errors.New("reach the cluster: SASL authentication failed")
-		}
-		if err == nil && out != "" {
-			err = os.WriteFile(filepath.Join(out, "secured"), nil, 0o644)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "tidemark:", err)
-			return 5
-		}
+	if err := fakeAccess(argument(args, "--command-config"), out); err != nil {
+		fmt.Fprintln(os.Stderr, "tidemark:", err)
+		return 5
 	}
 	if slices.Contains(args, "--check-only") {
 		return 0
@@ -166,6 +157,21 @@ func fakeLoad(args []string) int {
 		return 4
 	}
 	return 0
+}
+
+// fakeAccess refuses a client.properties that has "wrong" in it, and leaves a mark in the folder of a run that was given one.
+func fakeAccess(file, out string) error {
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err == nil && strings.Contains(string(text), "wrong") {
+		err = errors.New("reach the cluster: SASL authentication failed")
+	}
+	if err != nil || out == "" {
+		return err
+	}
+	return os.WriteFile(filepath.Join(out, "secured"), nil, 0o644)
 }
 
 // killBroker ends the broker and waits until the bench, its parent, has seen that it is gone.
