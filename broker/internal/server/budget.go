@@ -27,8 +27,8 @@ func newBudget(total int64) *budget {
 	return b
 }
 
-// take waits until n bytes are free, or ctx ends (false). More than there is in all counts as all.
-func (b *budget) take(ctx context.Context, n int64) (int64, bool) {
+// take waits until n bytes are free, or ctx ends or stop is closed (false). More than there is in all counts as all.
+func (b *budget) take(ctx context.Context, n int64, stop <-chan struct{}) (int64, bool) {
 	n = min(n, b.total)
 	if b.free.Add(-n) >= 0 {
 		return n, true
@@ -48,6 +48,8 @@ func (b *budget) take(ctx context.Context, n int64) (int64, bool) {
 		b.mu.Unlock()
 		select {
 		case <-ch:
+		case <-stop:
+			return 0, false
 		case <-ctx.Done():
 			return 0, false
 		}

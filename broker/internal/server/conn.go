@@ -77,7 +77,7 @@ type conn struct {
 		closed     bool
 	}
 	unsent atomic.Int64  // bytes in memory of finished answers
-	room   chan struct{} // a call has left the ring, its answer has been sent or finished, or the connection has closed
+	room   chan struct{} // a call has left the ring, its answer has been sent or finished, or the connection has closed or is to read no more
 	pumpFn func(fd uintptr) bool
 	send   sender // of whoever set writing
 
@@ -136,10 +136,12 @@ func (c *conn) close(reason string) {
 	})
 }
 
-// stopReading lets the connection answer what it has read and then end. A read deadline in the past wakes its goroutine.
+// stopReading lets the connection answer what it has taken and then end. A read deadline in the past wakes its goroutine where it waits
+// for the socket, the signal where it waits to take a request; a wait for memory ends with Server.stopping.
 func (c *conn) stopReading() {
 	c.last.Store(true)
 	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+	c.signal()
 }
 
 // finish waits until all that was read is answered and sent, or the connection is closed. What the client has sent behind
@@ -503,8 +505,14 @@ func (c *conn) take(n int64) (int64, bool) {
 		ctx, cancel = context.WithTimeout(ctx, shareTimeout)
 		defer cancel()
 	}
-	share, ok := c.s.budget.take(ctx, n)
-	if !ok {
+	share, ok := c.s.budget.take(ctx, n, c.s.stopping)
+	if ok {
+		return share, true
+	}
+	select {
+	case <-c.s.stopping:
+		c.last.Store(true) // Shutdown may not have come to this connection yet
+	default:
 		c.close(fmt.Sprintf("no room for a request of %d bytes within %s (queued.max.request.bytes)", n, shareTimeout))
 	}
 	return share, ok

@@ -6,7 +6,8 @@ import (
 )
 
 // lockForNext takes the ring's lock when the connection may take another request, and waits while it has too many open, too
-// much unsent, or one behind which nothing is taken. False when it has closed; the lock is held all the same.
+// much unsent, or one behind which nothing is taken. False when it has closed, or would have to wait and is to read no more; the lock is
+// held all the same.
 //
 // Nobody waits for ever: what is finished is sent, or its connection cut, by others, and what is not is over when its time is.
 func (c *conn) lockForNext(fd int) bool {
@@ -17,6 +18,9 @@ func (c *conn) lockForNext(fd int) bool {
 		}
 		if c.out.n < maxInFlight && c.out.alone == 0 && c.unsent.Load() <= maxUnsent {
 			return true
+		}
+		if c.last.Load() {
+			return false
 		}
 		c.out.Unlock()
 		if !waited {

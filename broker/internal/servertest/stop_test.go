@@ -107,6 +107,31 @@ func TestAStopAnswersWhatWasRead(t *testing.T) {
 	}
 }
 
+// A connection with as many open requests as it may have, which waits to take the next one, ends like any other.
+func TestAStopEndsAConnectionThatMayTakeNoMore(t *testing.T) {
+	const most = 128
+	n := startNode(t, t.TempDir())
+	id := n.topic("t", 1)
+	c := n.dial()
+	f := fetchRequest(12, "t", id, map[int32]int64{0: 0})
+	f.MaxWaitMillis = 600_000
+	for range most + 10 {
+		c.send(f)
+	}
+	eventually(t, "the ring is full", func() bool { runtime.Gosched(); return n.waits.Len() == most })
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	must(t, n.server.Shutdown(ctx))
+	if ctx.Err() != nil {
+		t.Error("the stop took all its time")
+	}
+	for i := range most {
+		if resp, _ := c.receive(f); fetched(t, resp, 0).ErrorCode != 0 {
+			t.Fatalf("fetch %d: %+v", i, resp)
+		}
+	}
+}
+
 // Clients that are connected and silent hold a stop up for no time, and it leaves no complaint in the log.
 func TestAStopWithIdleClientsSaysNothing(t *testing.T) {
 	cfg, _, err := config.Load("", []string{"log.dirs=" + t.TempDir()})
