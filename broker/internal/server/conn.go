@@ -447,6 +447,7 @@ func (c *conn) begin(fd int) bool {
 	}
 	c.share = share
 	c.frame = c.s.o.Pool.Get(min(c.size, first))
+	c.active.Store(clock.Nanos()) // what has passed until now was the broker's wait, not the client's
 	c.partial.Store(true)
 	c.have = copy(c.frame.B, c.front[4:])
 	return true
