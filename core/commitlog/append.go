@@ -217,7 +217,7 @@ func (l *Log) mustRoll(total int64, last kafka.Offset) bool {
 	}
 	ms := c.segmentMS()
 	if c.SegmentJitterMS > 0 {
-		ms -= min(int64(l.jitter)%c.SegmentJitterMS, ms)
+		ms -= int64(l.jitter) % min(c.SegmentJitterMS, ms) // never all of it
 	}
 	if now-s.firstMS > ms {
 		return true

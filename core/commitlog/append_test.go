@@ -192,6 +192,29 @@ func TestSegmentAgeOutlivesRestarts(t *testing.T) {
 	}
 }
 
+// TestJitterLeavesPartOfTheSegmentsAge: a jitter longer than the age itself (segment.jitter.ms above segment.ms) still leaves each
+// segment an age of its own, or every append would begin a segment.
+func TestJitterLeavesPartOfTheSegmentsAge(t *testing.T) {
+	const ms, jitter = 10_000, 1_234_567
+	for _, c := range []struct{ jitterMS, age int64 }{
+		{0, ms}, {1000, ms - 567}, {ms, ms - 4567}, {1 << 40, ms - 4567},
+	} {
+		w := newWorld(t, Config{SegmentMS: ms, SegmentJitterMS: c.jitterMS})
+		w.l.jitter = jitter
+		w.append(batchSpec{})
+		w.now += c.age
+		w.append(batchSpec{})
+		if n := len(w.l.Segments()); n != 1 {
+			t.Errorf("jitter of at most %d ms: %d segments after %d ms, want one", c.jitterMS, n, c.age)
+		}
+		w.now++
+		w.append(batchSpec{})
+		if n := len(w.l.Segments()); n != 2 {
+			t.Errorf("jitter of at most %d ms: %d segments after %d ms, want two", c.jitterMS, n, c.age+1)
+		}
+	}
+}
+
 func TestLogIsBrokenWhenItCannotBeCutBack(t *testing.T) {
 	w := newWorld(t, Config{})
 	want := []record.Batch{w.append(batchSpec{})}

@@ -40,7 +40,7 @@ func (e *Env) durable() bool { return e.Postpone == nil || !e.Postpone.Load() }
 type Config struct {
 	SegmentBytes         int64 // log.segment.bytes; 0 means 1 GiB
 	SegmentMS            int64 // log.roll.ms; 0 means 7 days
-	SegmentJitterMS      int64 // log.roll.jitter.ms: at most this much is taken off SegmentMS
+	SegmentJitterMS      int64 // log.roll.jitter.ms: less than this, and than SegmentMS, is taken off SegmentMS
 	SegmentIndexBytes    int   // log.index.size.max.bytes; 0 means 10 MiB
 	IndexIntervalBytes   int   // log.index.interval.bytes; 0 means 4,096
 	RetentionBytes       int64 // below 0: no bound; 0 keeps nothing
