@@ -232,6 +232,9 @@ func (d *Dirs) Open(tp kafka.TopicPartition, id kafka.TopicID, cfg *commitlog.Co
 	if r.offline.Load() {
 		return nil, fmt.Errorf("%w: log folder %s is offline", kafka.KafkaStorageError, r.path)
 	}
+	if err := r.unnamed(e, id); err != nil {
+		return nil, err
+	}
 	l := e.log
 	if l == nil {
 		o := commitlog.Options{Env: r.env, Config: cfg, Dir: path.Join(r.path, tp.String()), TopicID: id, StartOffset: e.start, RecoveryPoint: e.recovery,

@@ -2,6 +2,7 @@ package logdir
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"strings"
@@ -28,6 +29,24 @@ func (r *dir) unopened(tp kafka.TopicPartition, e *entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.logs[tp] = e
+}
+
+// unnamed closes a log that the start has recovered without its topic's id: it is opened once more by that name, which writes
+// partition.metadata. Without it a topic made anew under the name would take the log, after a kill.
+func (r *dir) unnamed(e *entry, id kafka.TopicID) error {
+	l := e.log
+	if l == nil || !l.TopicID().IsZero() || id.IsZero() {
+		return nil
+	}
+	err := l.Close()
+	r.mu.Lock()
+	e.start, e.recovery, e.log = l.StartOffset(), l.RecoveryPoint(), nil
+	r.mu.Unlock()
+	if err != nil {
+		r.failed(err)
+		return fmt.Errorf("open log %s: %w", l.Dir(), err)
+	}
+	return nil
 }
 
 // forget lets go of a log that nobody has opened.
