@@ -352,11 +352,11 @@ func (r *dir) sortedFlushers(now int64) (list []kafka.TopicPartition) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for tp, e := range r.mu.logs {
-		f, ok := e.owner.(interface{ FlushMS() int64 })
+		f, ok := e.owner.(flushesByTime)
 		if !ok {
 			continue
 		}
-		if ms := f.FlushMS(); ms > 0 && now-e.flushed >= ms {
+		if ms := f.FlushMS(); now-e.flushed >= ms && ms < never { // 0 is each time
 			list = append(list, tp)
 		}
 	}

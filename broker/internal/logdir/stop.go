@@ -3,6 +3,7 @@ package logdir
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -109,11 +110,17 @@ func (r *dir) closeLogs() ([]manifestEntry, error) {
 	return slices.DeleteFunc(list, func(m manifestEntry) bool { return m.tp.Topic == "" }), errors.Join(errs...)
 }
 
+// flushesByTime is an owner with a flush.ms.
+type flushesByTime interface{ FlushMS() int64 }
+
+// never is the flush.ms of a log that has none.
+const never = math.MaxInt64
+
 // flushPromised flushes the logs that have a flush.ms: what they hold would be on disk soon, were it not for the stop.
 func (r *dir) flushPromised(order []kafka.TopicPartition) {
 	for _, tp := range order {
 		e, ok := r.entry(tp)
-		if f, is := e.owner.(interface{ FlushMS() int64 }); !ok || !is || e.log == nil || f.FlushMS() <= 0 || e.log.FlushedOffset() >= e.log.EndOffset() {
+		if f, is := e.owner.(flushesByTime); !ok || !is || e.log == nil || f.FlushMS() == never || e.log.FlushedOffset() >= e.log.EndOffset() {
 			continue
 		}
 		if _, err := e.log.Flush(); err != nil && !errors.Is(err, commitlog.ErrClosed) {

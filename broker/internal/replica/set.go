@@ -309,9 +309,20 @@ func (s *Set) settings(img *metadata.Image, name string) *partition.Config {
 
 func (s *Set) effective(cfg *config.Broker, name string, own map[string]string) *partition.Config {
 	top, err := cfg.Topic(own)
-	if err != nil {
-		s.o.Logger.Error("topic has wrong settings, the broker's count", "topic", name, "error", err)
-		top = cfg.TopicDefaults()
+	if err == nil {
+		return Settings(&top, cfg)
+	}
+	// The others hold all the same: a compacted topic is not to lose its records to a retention that it has not asked for.
+	good := map[string]string{}
+	for key, value := range own {
+		if err := config.ValidateTopic(map[string]string{key: value}); err != nil {
+			s.o.Logger.Error("topic has a wrong setting, the broker's counts", "topic", name, "error", err)
+			continue
+		}
+		good[key] = value
+	}
+	if top, err = cfg.Topic(good); err != nil { // each is right, and they were together: the broker's have changed since
+		s.o.Logger.Warn("settings of a topic and of the broker contradict each other; the topic's count as they are", "topic", name, "error", err)
 	}
 	return Settings(&top, cfg)
 }
