@@ -73,8 +73,8 @@ func NewCleaner(o CleanerOptions) *Cleaner {
 // clean, markers of transactions of which anything is left, the last batch of each live producer and the last one of each
 // new segment, these two as empty headers if none of their records stays.
 //
-// An error leaves the log as it was, but for whole segments that were replaced before. ErrClosed when the log was closed or
-// StopCleaning called meanwhile.
+// An error leaves the log as it was, but for whole segments that were replaced before. ErrClosed when the log was closed,
+// StopCleaning called or Config.Compact taken away meanwhile.
 func (c *Cleaner) Clean(l *Log, w Cleaning) (Cleaned, error) {
 	l.cleaning.Lock()
 	defer l.cleaning.Unlock()
@@ -267,10 +267,15 @@ func (p *cleanPass) cause(err error) error {
 
 // check answers ErrClosed when the cleaning must end.
 func (p *cleanPass) check() error {
-	if p.l.cleaning.stop.Load() || p.l.state.Load() != stateReady {
+	if p.l.notCleaned() {
 		return ErrClosed
 	}
 	return nil
+}
+
+// notCleaned reports whether the log is no longer to be compacted: its cleanup.policy may change meanwhile too.
+func (l *Log) notCleaned() bool {
+	return l.cleaning.stop.Load() || l.state.Load() != stateReady || !l.Config().Compact
 }
 
 // spend accounts for bytes read or written and waits when there were too many.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidemark/tidemark/core/compress"
 	"github.com/tidemark/tidemark/core/kafka"
@@ -465,6 +466,49 @@ func TestDamageEndsCleaning(t *testing.T) {
 	}
 	if got := readAll(t, w.l, 0, 5, 1<<20); len(got) != 5 {
 		t.Fatal(len(got))
+	}
+}
+
+// A topic that is switched from compact to delete keeps its records: whichever batch the cleaner is at, it stops there.
+func TestCompactionStopsWhenThePolicyChanges(t *testing.T) {
+	clean := func(at int) (w *world, waits int, err error) {
+		w = newWorld(t, compactConfig())
+		for i := range 4 {
+			w.put(batchSpec{ts: 1}, kv{"k", []byte{byte(i)}})
+		}
+		w.roll()
+		deletes := *w.cfg
+		deletes.Compact, deletes.DeleteOnRetention = false, true
+		c := NewCleaner(CleanerOptions{BytesPerSec: 1})
+		c.o.Wait = func(time.Duration) error {
+			if waits++; waits == at {
+				w.l.SetConfig(&deletes)
+			}
+			c.spent = 0 // waited for
+			return nil
+		}
+		d, err := w.l.Dirty(w.l.EndOffset(), w.now)
+		if err == nil {
+			_, err = c.Clean(w.l, Cleaning{Until: d.Until, NowMS: w.now})
+		}
+		return w, waits, err
+	}
+	w, batches, err := clean(0)
+	if err != nil || batches < 8 || len(consume(t, w.l, false)) != 1 {
+		t.Fatalf("%d batches read and written: %v", batches, err)
+	}
+	for at := 1; at <= batches; at++ {
+		w, waits, err := clean(at)
+		if !errors.Is(err, ErrClosed) || waits != at {
+			t.Errorf("switched at batch %d of %d: went on to %d, the answer is %v", at, batches, waits, err)
+		}
+		if n := len(consume(t, w.l, false)); n != 4 {
+			t.Errorf("switched at batch %d of %d: %d of 4 records are left", at, batches, n)
+		}
+		w.l.SetConfig(w.cfg)
+		if w.clean(); len(consume(t, w.l, false)) != 1 {
+			t.Errorf("switched at batch %d of %d: not compacted after it was switched back", at, batches)
+		}
 	}
 }
 

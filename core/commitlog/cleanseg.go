@@ -164,7 +164,7 @@ func (l *Log) replace(w *cleaned, group []*segment, cuts int) error {
 	l.mu.Lock()
 	_, ok := l.holdsLocked(group)
 	l.mu.Unlock()
-	if !ok || l.work.cuts != cuts || l.state.Load() != stateReady || l.cleaning.stop.Load() {
+	if !ok || l.work.cuts != cuts || l.notCleaned() {
 		return errGroupGone
 	}
 	fs, dir := l.env.FS, l.Dir()
