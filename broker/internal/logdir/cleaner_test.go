@@ -25,7 +25,7 @@ type testOwner struct {
 	sync.Mutex
 	log                        *Log
 	failed, flushed, unflushed int // times told
-	stalled                    atomic.Bool
+	stalled, givenUp           atomic.Bool
 }
 
 func (o *testOwner) Exclusive(fn func()) {
@@ -38,7 +38,10 @@ func (o *testOwner) LogStartMoved()              {}
 func (o *testOwner) Flushed()                    { o.flushed++ }
 func (o *testOwner) Unflushed()                  { o.unflushed++ }
 func (o *testOwner) Fail()                       { o.failed++ }
-func (o *testOwner) Stalled()                    { o.stalled.Store(true) }
+func (o *testOwner) Stalled(long bool) {
+	o.stalled.Store(true)
+	o.givenUp.Store(long)
+}
 
 // folderTest is log folders without a broker over a file system in memory, and the clock.
 type folderTest struct {

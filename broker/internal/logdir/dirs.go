@@ -130,8 +130,8 @@ type Owner interface {
 	Unflushed()
 	// Fail says that the folder has gone offline.
 	Fail()
-	// Stalled says that the folder's disk answers nothing.
-	Stalled()
+	// Stalled says that the folder's disk answers nothing. long: nor has it for longer than clients wait.
+	Stalled(long bool)
 }
 
 // Log is an open log and its folder.

@@ -12,7 +12,7 @@ const (
 	stallCheck = time.Second
 	// stallAfter is how long a folder's disk may answer none of the calls that wait for it. A busy disk answers some.
 	stallAfter = 5 * time.Second
-	// giveUpAfter is when a stop gives such a folder up: by then it is not one long fsync.
+	// giveUpAfter is when such a folder is given up by a stop, and by those who wait for it: by then it is not one long fsync.
 	giveUpAfter = 30 * time.Second
 	// stallProbes is how many appends a stalled folder takes all the same, in partitions that nobody appends to: a long fsync holds up
 	// no append, and the first one shows that.
@@ -87,7 +87,10 @@ func (r *dir) look(last *answered, now time.Time) {
 		return
 	}
 	silent := now.Sub(last.at)
-	r.silent.Store(int64(silent))
+	before := time.Duration(r.silent.Swap(int64(silent)))
+	if before < giveUpAfter && silent >= giveUpAfter {
+		go r.tellStalled(true) // answers go to sockets, maybe from files
+	}
 	if silent < stallAfter || r.stalled.Load() {
 		return
 	}
@@ -96,12 +99,12 @@ func (r *dir) look(last *answered, now time.Time) {
 	r.stalled.Store(true)
 	r.d.o.Logger.Error("log folder does not answer: its partitions take no records, new ones go to other folders; look at its disk",
 		"folder", r.path, "calls", waiting, "since", silent.Round(time.Second))
-	go r.tellStalled() // answers go to sockets, maybe from files
+	go r.tellStalled(false)
 }
 
 // tellStalled tells the partitions. One that is attached from now on sees the flag.
-func (r *dir) tellStalled() {
+func (r *dir) tellStalled(long bool) {
 	for _, o := range r.owners() {
-		o.Stalled()
+		o.Stalled(long)
 	}
 }

@@ -122,11 +122,15 @@ func TestAFolderThatDoesNotAnswerIsNamedAndSpared(t *testing.T) {
 		s.hang(until)
 		waits := make(chan int)
 		go func() { waits <- s.open("t4") }()
-		<-time.After(time.Minute + stallCheck/2) // between two looks
+		<-time.After(10*time.Second + stallCheck/2) // between two looks
+		if !stuck.stalled.Load() || stuck.givenUp.Load() {
+			t.Error("10 s later the partitions of a are not told that it is stalled, or that it has been for long")
+		}
+		<-time.After(50 * time.Second)
 		if s.said("log folder does not answer") != 1 || s.said("folder=a") != 1 {
 			t.Errorf("the log says %q", s.mu.log.String())
 		}
-		if !stuck.stalled.Load() || !stuck.log.Stalled().Load() || healthy.stalled.Load() || healthy.log.Stalled().Load() {
+		if !stuck.stalled.Load() || !stuck.givenUp.Load() || !stuck.log.Stalled().Load() || healthy.stalled.Load() || healthy.log.Stalled().Load() {
 			t.Error("the partitions of a are not told, or others are")
 		}
 		if !s.dirs.Stalled(tp("t2", 0)) || s.dirs.Stalled(tp("t3", 0)) || s.dirs.Stalled(tp("t9", 0)) {

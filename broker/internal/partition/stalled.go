@@ -14,8 +14,9 @@ func (p *Partition) stalled() bool { return p.o.Stalled != nil && p.o.Stalled.Lo
 
 // Stalled says that the folder's disk answers nothing by now: what waits to be appended is answered with KAFKA_STORAGE_ERROR and never
 // appended. Only what is being written stays, since nobody knows what becomes of it. An append that comes in between sees the flag, or is
-// seen here: it looks with the queue's lock held.
-func (p *Partition) Stalled() {
+// seen here: it looks with the queue's lock held. long says that the disk has answered nothing for longer than producers wait: those who
+// wait for a flush are told too, as by one that has not come about.
+func (p *Partition) Stalled(long bool) {
 	var done completions
 	p.queue.Lock()
 	if p.queue.busy && p.stalled() { // else who has left something in the queue comes for it
@@ -23,6 +24,9 @@ func (p *Partition) Stalled() {
 	}
 	p.queue.Unlock()
 	done.run()
+	if long && p.cfg.Load().FsyncBatch {
+		p.Unflushed()
+	}
 }
 
 // emptyLocked takes the appends out of the queue. What else waits for the append lock stays: it is metadata's.

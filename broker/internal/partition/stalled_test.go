@@ -85,7 +85,7 @@ func TestNothingWaitsBehindAnAppendThatHangs(t *testing.T) {
 	s.Enqueue(third)
 	s.Settle()
 	s.stalled.Store(true)
-	s.Stalled()
+	s.Stalled(false)
 	s.refused("an append that waited", <-s.done)
 	s.refused("an append that was left", <-s.done)
 	fourth, fifth := s.append(), s.append()
@@ -124,7 +124,7 @@ func TestAFolderThatAnswersAgainTurnsNothingAway(t *testing.T) {
 	if !s.Append(s.append()) {
 		t.Fatal("an append goes by another one")
 	}
-	s.Stalled()
+	s.Stalled(false)
 	s.end(2)
 }
 
@@ -154,6 +154,30 @@ func TestAFewAppendsProbeAStalledFolder(t *testing.T) {
 		s.refused(what+" beyond the probes", late)
 		if s.LogEnd() != 1 {
 			t.Errorf("%s: the log ends at %d", what, s.LogEnd())
+		}
+	}
+}
+
+// With tidemark.fsync=batch, who waits for a flush waits for as long as its producer would. One who waits for the other replicas, and for
+// no flush, waits on.
+func TestNobodyWaitsForeverForAFlushThatHangs(t *testing.T) {
+	for _, batch := range []bool{false, true} {
+		p := leader(t, 1, 0, 1)
+		var stalled atomic.Bool
+		p.o.Stalled, p.o.Probe, p.o.FlushSoon = &stalled, func() bool { return true }, func() {}
+		cfg := *p.Config()
+		cfg.FsyncBatch = batch
+		p.SetConfig(&cfg)
+		a, done := leave(p, sequenced(t, 0), -1)
+		p.Settle()
+		stalled.Store(true)
+		p.Stalled(false)
+		if *done != 0 {
+			t.Fatalf("batch %v: not waited for: %+v", batch, a.Result)
+		}
+		p.Stalled(true)
+		if told := *done == 1 && a.Result.Err == kafka.KafkaStorageError; told != batch {
+			t.Errorf("batch %v: answered %d times, %+v", batch, *done, a.Result)
 		}
 	}
 }
