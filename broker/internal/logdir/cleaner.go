@@ -100,11 +100,14 @@ func (r *dir) forgetCleaned(tp kafka.TopicPartition, l *commitlog.Log) {
 	r.cleaner.mu.Unlock()
 }
 
-// cleanDue starts the goroutines when something wants to be cleaned. [schedule]
+// cleanDue starts the goroutines that are idle when something wants to be cleaned: one that is at a large log for hours holds up no
+// other. [schedule]
 func (r *dir) cleanDue(now int64) {
 	cfg := r.d.o.Config.Now()
 	r.cleaner.due.intervalMS = max(cfg.LogCleanerBackoffMS, 1)
-	if !r.cleaner.due.due(now) || !cfg.LogCleanerEnable || r.cleaner.active.Load() > 0 {
+	threads := max(int(cfg.LogCleanerThreads), 1)
+	idle := threads - int(r.cleaner.active.Load())
+	if !r.cleaner.due.due(now) || !cfg.LogCleanerEnable || idle <= 0 {
 		return
 	}
 	list := r.dirtyLogs(r.d.o.NowMS())
@@ -118,10 +121,9 @@ func (r *dir) cleanDue(now int64) {
 	if stopped {
 		return
 	}
-	threads := max(int(cfg.LogCleanerThreads), 1)
 	share := int64(threads * len(r.d.dirs))
 	codecs := compress.New()
-	for range min(threads, len(list)) {
+	for range min(idle, len(list)) {
 		r.cleaner.active.Add(1)
 		r.cleaner.running.Go(func() {
 			defer r.cleaner.active.Add(-1)
@@ -136,7 +138,7 @@ func (r *dir) cleanDue(now int64) {
 	}
 }
 
-// dirtyLogs lists the open logs that want to be cleaned, the dirtiest first.
+// dirtyLogs lists the open logs that want to be cleaned and are not, the dirtiest first.
 func (r *dir) dirtyLogs(now int64) []candidate {
 	var list []candidate
 	r.mu.Lock()
@@ -152,7 +154,7 @@ func (r *dir) dirtyLogs(now int64) []candidate {
 	for _, c := range list {
 		c.dirty = r.dirty(&c, now)
 		dirtiest = max(dirtiest, c.dirty.Ratio())
-		if c.dirty.Wanted(c.entry.log.Config()) {
+		if c.dirty.Wanted(c.entry.log.Config()) && !r.isBusy(c.entry.log) {
 			wanted = append(wanted, c)
 		}
 	}
@@ -163,6 +165,13 @@ func (r *dir) dirtyLogs(now int64) []candidate {
 		return cmp.Compare(b.dirty.Ratio(), a.dirty.Ratio())
 	})
 	return wanted
+}
+
+func (r *dir) isBusy(l *commitlog.Log) bool {
+	r.cleaner.mu.Lock()
+	defer r.cleaner.mu.Unlock()
+	_, busy := r.cleaner.mu.busy[l]
+	return busy
 }
 
 // dirty is what of a log can be cleaned: below the last stable offset.
@@ -196,6 +205,10 @@ func (r *dir) cleanQueue(c *commitlog.Cleaner) {
 		}
 		next := r.cleaner.mu.queue[0]
 		r.cleaner.mu.queue = r.cleaner.mu.queue[1:]
+		if _, busy := r.cleaner.mu.busy[next.entry.log]; busy { // another took it from the list before this one
+			r.cleaner.mu.Unlock()
+			continue
+		}
 		r.cleaner.mu.busy[next.entry.log] = struct{}{}
 		r.cleaner.mu.Unlock()
 		err := r.cleanLog(c, &next)

@@ -388,20 +388,28 @@ func (s *Set) idle(tp kafka.TopicPartition, sum *commitlog.Summary) {
 	if t == nil {
 		return
 	}
-	cfg := t.cfg.Load().Log
-	if sum != nil && len(sum.Segments) > 0 {
-		size := int64(0)
-		for _, g := range sum.Segments {
-			size += g.Size
-		}
-		newest := max(sum.Segments[0].MaxTimestamp, sum.Segments[0].LastWriteMS)
-		old := cfg.RetentionMS >= 0 && sum.Segments[0].Size > 0 && s.o.NowMS()-newest > cfg.RetentionMS
-		if large := cfg.RetentionBytes >= 0 && size > cfg.RetentionBytes; (!cfg.DeleteOnRetention || !old && !large) &&
-			!sum.Dirty(cfg, s.o.Dirs.CleanedTo(tp), s.o.NowMS()).Wanted(cfg) {
-			return
-		}
+	cfg, now := t.cfg.Load().Log, s.o.NowMS()
+	if sum == nil || len(sum.Segments) == 0 || expires(cfg, sum, now) || sum.Dirty(cfg, s.o.Dirs.CleanedTo(tp), now).Wanted(cfg) {
+		_, _ = s.partition(t, tp.Partition)
 	}
-	_, _ = s.partition(t, tp.Partition)
+}
+
+// expires says whether commitlog.Retain would delete something of a log that is not open.
+func expires(cfg *commitlog.Config, sum *commitlog.Summary, nowMS int64) bool {
+	first, size := sum.Segments[0], int64(0)
+	for _, g := range sum.Segments {
+		size += g.Size
+	}
+	if len(sum.Segments) > 1 && sum.Segments[1].Base <= sum.Start { // DeleteRecords has passed it
+		return true
+	}
+	newest := first.LastWriteMS
+	if first.MaxTimestamp >= 0 {
+		newest = min(newest, first.MaxTimestamp)
+	}
+	old := cfg.RetentionMS >= 0 && first.Size > 0 && nowMS-newest > cfg.RetentionMS
+	large := cfg.RetentionBytes >= 0 && size > cfg.RetentionBytes
+	return cfg.DeleteOnRetention && (old || large)
 }
 
 // Folders describes the log folders. It may block on the disks.
