@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/tidemark/tidemark/core/kafka"
 )
@@ -92,11 +93,13 @@ func (r *reader) uvarint() uint32 {
 // length takes the length of a string or of bytes; -1 is null.
 func (r *reader) compactLength() int { return int(r.uvarint()) - 1 }
 
-// nullableString takes a string; nil is null.
+// nullableString takes a string; nil is null. A compact one may be no longer than the older kind can, as in Kafka.
 func (r *reader) nullableString(flexible bool) []byte {
 	var n int
 	if flexible {
-		n = r.compactLength()
+		if n = r.compactLength(); n > math.MaxInt16 {
+			n = -2
+		}
 	} else {
 		n = int(r.int16())
 	}

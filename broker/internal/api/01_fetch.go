@@ -1,7 +1,9 @@
 package api
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +24,8 @@ const (
 	// maxCopied is how much of small pieces one answer copies, about; what more there is waits for the next fetch. 50 MiB over
 	// 5,000 partitions would else be 50 MiB of memory for each consumer.
 	maxCopied = 8 << 20
+	// maxPooledNames bounds the room for names that a pooled fetch keeps.
+	maxPooledNames = 16 << 10
 )
 
 // fetchCall is a Fetch request being served:
@@ -40,7 +44,8 @@ type fetchCall struct {
 	session *fetchsession.Session
 	full    bool // the answer names every partition
 	parts   []fetchPart
-	bytes   int // read
+	names   []byte // of the request's topics, once its buffer is gone
+	bytes   int    // read
 	leases  int
 	shared  int  // bytes of queued.max.request.bytes that the call holds for them
 	more    bool // a read was cut, by the request's bounds or a segment's end, and has more behind it
@@ -57,7 +62,7 @@ type fetchCall struct {
 // fetchPart is one partition of a fetch. It stands still while the fetch waits.
 type fetchPart struct {
 	key    fetchsession.Key
-	name   []byte // of the topic, in the request or the session's string
+	name   []byte // of the topic: in the request, in names or the session's
 	p      *partition.Partition
 	read   partition.ReadRequest
 	result wire.FetchResult
@@ -131,7 +136,7 @@ func (f *fetchCall) open() kafka.ErrorCode {
 			sessions.End(f.req.SessionID)
 		}
 		f.listed()
-		if len(f.parts) > 0 {
+		if len(f.parts) > 0 && !f.longName() {
 			f.session = sessions.Begin(byID, len(f.parts))
 		}
 		if f.session != nil {
@@ -144,6 +149,9 @@ func (f *fetchCall) open() kafka.ErrorCode {
 			}
 		}
 		return kafka.None
+	}
+	if f.longName() {
+		return kafka.InvalidTopicException
 	}
 	s, code := sessions.Find(f.req.SessionID, f.req.SessionEpoch, byID)
 	if code != kafka.None {
@@ -159,11 +167,41 @@ func (f *fetchCall) open() kafka.ErrorCode {
 	f.room(s.Len())
 	for e, i := s.First(), 0; e != nil; e, i = s.Next(e), i+1 {
 		p := &f.parts[i]
-		p.key = e.Key
-		p.name = append(p.name[:0], e.Topic...)
+		p.key, p.name = e.Key, e.Name
 		f.ask(p, e.Number, e.Offset, e.MaxBytes, e.LeaderEpoch, e.LastFetchedEpoch)
 	}
 	return kafka.None
+}
+
+// longName says whether the request names a topic as none can be called. A session takes no such name: each of its fetches would
+// ask for it, for every partition anew.
+func (f *fetchCall) longName() bool {
+	for t := range f.req.Topics {
+		if len(f.req.Topics[t].Name) > kafka.MaxTopicNameLength {
+			return true
+		}
+	}
+	return false
+}
+
+// keepNames copies the names of the listed topics out of the request, whose buffer goes: each once, for all its partitions.
+func (f *fetchCall) keepNames() {
+	if !f.full {
+		return // the session's
+	}
+	n := 0
+	for t := range f.req.Topics {
+		n += len(f.req.Topics[t].Name)
+	}
+	f.names = slices.Grow(f.names[:0], n)
+	for t := range f.req.Topics {
+		topic := &f.req.Topics[t]
+		from := len(f.names)
+		f.names = append(f.names, topic.Name...)
+		for i := topic.First; i < topic.End; i++ {
+			f.parts[i].name = f.names[from:]
+		}
+	}
 }
 
 // room makes place for n partitions, using memory again.
@@ -181,8 +219,7 @@ func (f *fetchCall) listed() {
 		topic := &f.req.Topics[t]
 		for i := topic.First; i < topic.End; i++ {
 			p, in := &f.parts[i], &f.req.Partitions[i]
-			p.key = fetchsession.Key{ID: topic.ID, Number: in.Partition}
-			p.name = append(p.name[:0], topic.Name...)
+			p.key, p.name = fetchsession.Key{ID: topic.ID, Number: in.Partition}, topic.Name
 			f.ask(p, in.Partition, in.Offset, in.MaxBytes, in.LeaderEpoch, in.LastFetchedEpoch)
 		}
 	}
@@ -199,11 +236,11 @@ func (f *fetchCall) ask(p *fetchPart, number kafka.Partition, offset kafka.Offse
 func (f *fetchCall) update() {
 	for t := range f.req.Topics {
 		topic := &f.req.Topics[t]
-		name := string(topic.Name)
+		name, again := string(topic.Name), bytes.Clone(topic.Name)
 		for i := topic.First; i < topic.End; i++ {
 			in := &f.req.Partitions[i]
 			k := fetchsession.Key{Topic: name, ID: topic.ID, Number: in.Partition}
-			f.session.Put(fetchsession.Entry{Key: k, Offset: in.Offset, MaxBytes: in.MaxBytes,
+			f.session.Put(fetchsession.Entry{Key: k, Name: again, Offset: in.Offset, MaxBytes: in.MaxBytes,
 				LeaderEpoch: in.LeaderEpoch, LastFetchedEpoch: in.LastFetchedEpoch})
 			if f.full {
 				f.parts[i].key = k
@@ -212,8 +249,12 @@ func (f *fetchCall) update() {
 	}
 	for t := range f.req.Forgotten {
 		topic := &f.req.Forgotten[t]
+		if len(topic.Name) > kafka.MaxTopicNameLength {
+			continue // no session has it
+		}
+		name := string(topic.Name)
 		for _, n := range f.req.ForgottenPartitions[topic.First:topic.End] {
-			f.session.Forget(fetchsession.Key{Topic: string(topic.Name), ID: topic.ID, Number: n})
+			f.session.Forget(fetchsession.Key{Topic: name, ID: topic.ID, Number: n})
 		}
 	}
 }
@@ -247,6 +288,8 @@ func (f *fetchCall) readPart(p *fetchPart, left int) {
 	r.HighWatermark, r.LastStable, r.LogStart = kafka.NoOffset, kafka.NoOffset, kafka.NoOffset
 	var code kafka.ErrorCode
 	switch {
+	case len(p.name) > kafka.MaxTopicNameLength:
+		p.p, code = nil, kafka.UnknownTopicOrPartition
 	case f.source == commitlog.TailSource && f.call.Version >= 13:
 		p.p, code = f.h.Replicas.Opened(p.key.ID, p.key.Number)
 	case f.source == commitlog.TailSource:
@@ -378,6 +421,7 @@ func (f *fetchCall) park() {
 	f.drop()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.keepNames()
 	// What it needs of the request it has in numbers and copies. The buffer would be 16 KiB for each waiting consumer.
 	f.call.Frame.Release()
 	f.call.Frame, f.call.Body = nil, nil
@@ -446,7 +490,10 @@ func (f *fetchCall) Sent() {
 	f.req.Reset()
 	f.call, f.session, f.warmed, f.shared = nil, nil, 0, 0
 	for i := range f.parts {
-		f.parts[i].p = nil
+		f.parts[i].p, f.parts[i].name = nil, nil
+	}
+	if cap(f.names) > maxPooledNames {
+		f.names = nil
 	}
 	if cap(f.parts) <= maxPooledParts {
 		f.h.fetches.Put(f)

@@ -107,12 +107,14 @@ func (f *fetchCall) news() {
 	}
 }
 
+func sameTopic(a, b *fetchPart) bool { return a.key.ID == b.key.ID && bytes.Equal(a.name, b.name) }
+
 // topicEnd gives the end of the run of partitions of one topic that begins at i, and how many of them are answered.
 func (f *fetchCall) topicEnd(i int) (end, n int) {
 	first := &f.parts[i]
 	for end = i; end < len(f.parts); end++ {
 		p := &f.parts[end]
-		if p.key.ID != first.key.ID || !bytes.Equal(p.name, first.name) {
+		if !sameTopic(first, p) {
 			break
 		}
 		if !p.absent {
@@ -137,13 +139,18 @@ func (f *fetchCall) topics() (n int) {
 
 // headBytes bounds the answer without its record batches.
 func (f *fetchCall) headBytes() int {
-	n := 64
+	n, named := 64, false
 	for i := range f.parts {
 		p := &f.parts[i]
+		if i > 0 && !sameTopic(&f.parts[i-1], p) {
+			named = false
+		}
 		if p.absent {
 			continue
 		}
-		n += wire.FetchResultBytes + 32 + len(p.name) + len(p.result.Aborted)*wire.AbortedTransactionBytes
+		if n += wire.FetchResultBytes + len(p.result.Aborted)*wire.AbortedTransactionBytes; !named {
+			n, named = n+32+len(p.name), true
+		}
 	}
 	return n
 }

@@ -25,10 +25,10 @@ import (
 )
 
 const (
-	// budgetBytes bounds what all sessions hold: about 450,000 partitions.
+	// budgetBytes bounds what all sessions hold: about 400,000 partitions.
 	budgetBytes = 128 << 20
 	// entryBytes is about what one partition takes in list and map, beside its topic's name.
-	entryBytes = 280
+	entryBytes = 304
 )
 
 // Special epochs of a request.
@@ -50,6 +50,7 @@ type Key struct {
 // Entry is one partition of a session.
 type Entry struct {
 	Key
+	Name             []byte // Key.Topic once more, as look-ups and answers take it; whoever has it may keep it, nobody writes to it
 	Offset           kafka.Offset
 	MaxBytes         int32
 	LeaderEpoch      kafka.LeaderEpoch
@@ -269,9 +270,9 @@ func (s *Session) Put(e Entry) {
 	s.last(n)
 }
 
-// cost is what a partition takes. Partitions that came in one request share their topic's name; each pays for it, since the
-// others may go.
-func (e *Entry) cost() int64 { return entryBytes + int64(len(e.Topic)) }
+// cost is what a partition takes. Partitions that came in one request share their topic's name, and its copy; each pays for
+// both, since the others may go.
+func (e *Entry) cost() int64 { return entryBytes + 2*int64(len(e.Topic)) }
 
 func (s *Session) last(e *Entry) {
 	e.prev, e.next = s.root.prev, &s.root
