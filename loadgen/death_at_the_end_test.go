@@ -4,6 +4,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/tidemark/tidemark/loadgen/sink"
+	"github.com/tidemark/tidemark/loadgen/workload"
 )
 
 // TestATargetMayDieAsTheWindowEnds: the watch finds out while flush and drain look whether it has; the race detector judges.
@@ -19,5 +23,25 @@ func TestATargetMayDieAsTheWindowEnds(t *testing.T) {
 	wg.Wait()
 	if complete, why := r.readToEnd(t.Context(), r.started); complete || !strings.Contains(why, "the target died: nobody listens") {
 		t.Errorf("%v, %q", complete, why)
+	}
+}
+
+// TestATargetThatDiesLateIsFoundDead: too late in the window for the watch, so that the drain has to see it.
+func TestATargetThatDiesLateIsFoundDead(t *testing.T) {
+	s := latency(500)
+	s.WarmUp, s.Window, s.Drain = 0, workload.Duration(600*time.Millisecond), workload.Duration(10*time.Second)
+	to := target(t, sink.Script{})
+	go func() {
+		for to.Stats().Records < 100 {
+			<-time.After(time.Millisecond)
+		}
+		_ = to.Close()
+	}()
+	res, _ := Run(t.Context(), Options{Spec: s, Bootstrap: []string{to.Addr()}, Out: t.TempDir()})
+	if res == nil {
+		t.Fatal("no result")
+	}
+	if why := reasons(res); res.Valid || !strings.Contains(why, "the target died") {
+		t.Errorf("valid: %v; %s", res.Valid, why)
 	}
 }

@@ -337,16 +337,18 @@ func (r *run) flush(ctx context.Context, pacersDone <-chan struct{}) {
 		allowed = min(allowed, time.Second)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), allowed)
-	defer cancel()
+	var watch, wg sync.WaitGroup
+	watch.Go(func() { r.watchDrain(ctx, cancel) })
 	select {
 	case <-pacersDone:
 	case <-ctx.Done():
 	}
-	var wg sync.WaitGroup
 	for _, p := range r.pacers {
 		wg.Go(func() { _ = p.producer.Flush(ctx) })
 	}
 	wg.Wait()
+	cancel()
+	watch.Wait()
 	r.drained = time.Since(from)
 	for _, b := range r.books {
 		b.close() // what has no answer now is unanswered, whatever closing the clients says
@@ -357,6 +359,26 @@ func (r *run) flush(ctx context.Context, pacersDone <-chan struct{}) {
 		r.retries += s.Retries
 	}
 	<-pacersDone
+}
+
+// watchDrain ends the wait for the last answers when the target has died in the meantime, or so late in the window that the watch
+// had no time to find out.
+func (r *run) watchDrain(ctx context.Context, giveUp func()) {
+	t := time.NewTicker(250 * time.Millisecond)
+	defer t.Stop()
+	var alive liveness
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if why := alive.check(ctx, r); why != "" && ctx.Err() == nil {
+				r.dies(why)
+				giveUp()
+				return
+			}
+		}
+	}
 }
 
 // watch ends the run at a signal, at a bound, when every pacer has failed, or when the target has died.
