@@ -46,7 +46,7 @@ var brokerTable = []Definition{
 	{Name: "message.max.bytes", Type: Int, Default: "1048588", Valid: "[0,...]", Dynamic: true,
 		Doc: "Largest record batch, after compression, that a topic takes."},
 	{Name: "max.decompressed.message.bytes", Type: Int, Default: "2147483639", Valid: "[1,...,2147483639]", Dynamic: true,
-		Doc: "Largest size that one batch may have once decompressed."},
+		Doc: "Largest size that one record of a compressed batch may have once decompressed."},
 	{Name: "compression.type", Type: String, Default: "producer", Valid: "[uncompressed, zstd, lz4, snappy, gzip, producer]", Dynamic: true,
 		Doc: "Codec in which batches are stored; producer keeps the one they came in."},
 	{Name: "compression.gzip.level", Type: Int, Default: "-1", Valid: "[1,...,9] or -1", Dynamic: true,

@@ -37,7 +37,7 @@ var topicTable = []Definition{
 	{Name: "max.compaction.lag.ms", Type: Long, Default: "9223372036854775807", Valid: "[1,...]", Dynamic: true, Synonyms: []string{"log.cleaner.max.compaction.lag.ms"},
 		Doc: "After how long a record is compacted at the latest."},
 	{Name: "max.decompressed.message.bytes", Type: Int, Default: "2147483639", Valid: "[1,...,2147483639]", Dynamic: true, Synonyms: []string{"max.decompressed.message.bytes"},
-		Doc: "Largest size that one batch may have once decompressed."},
+		Doc: "Largest size that one record of a compressed batch may have once decompressed."},
 	{Name: "max.message.bytes", Type: Int, Default: "1048588", Valid: "[0,...]", Dynamic: true, Synonyms: []string{"message.max.bytes"},
 		Doc: "Largest record batch, after compression, that the topic takes."},
 	{Name: "message.timestamp.after.max.ms", Type: Long, Default: "3600000", Valid: "[0,...]", Dynamic: true, Synonyms: []string{"log.message.timestamp.after.max.ms"},

@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"io"
+	"math"
 
 	"github.com/tidemark/tidemark/core/compress"
 )
@@ -108,7 +109,10 @@ func (s *cursor) finish() error {
 // streamed checks record k, as plain does. An error of the decompression is left in the cursor.
 func (w *walk) streamed(s *cursor, k int32) error {
 	size, ok := s.varint(maxVarint32Bytes)
-	if !ok || size < 1 || size > 1<<31-1 {
+	if !ok || size < 1 || size > w.maxRecord {
+		if size > w.maxRecord && size <= math.MaxInt32 {
+			return errLarge(k, size, w.maxRecord)
+		}
 		return errFraming(k, "length")
 	}
 	s.left = int(size)

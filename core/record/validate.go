@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/tidemark/tidemark/core/compress"
@@ -15,6 +16,8 @@ type Policy struct {
 	MaxBatchBytes int
 	// MaxDecompressedBytes bounds the work that a compressed batch can cause; 0 means DefaultMaxDecompressedBytes.
 	MaxDecompressedBytes int
+	// MaxRecordBytes is max.decompressed.message.bytes: the most that one record of a compressed batch may have; 0 means no bound.
+	MaxRecordBytes int
 	// TimestampType is message.timestamp.type.
 	TimestampType TimestampType
 	// RequireKeys is set for compacted topics.
@@ -149,6 +152,9 @@ func (w *walk) compressed(b Batch, n int32, p *Policy) error {
 	s := cursor{r: r}
 	for k := range n {
 		err := w.streamed(&s, k)
+		if errors.Is(s.err, compress.ErrTooLarge) {
+			return invalid("record %d: the records have more than %d bytes once decompressed: send fewer in a batch: %w", k, limit, s.err)
+		}
 		if s.err != nil {
 			return errDecompress(k, s.err)
 		}

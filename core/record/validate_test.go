@@ -361,6 +361,37 @@ func TestDecompressionIsBounded(t *testing.T) {
 	}
 }
 
+// TestARecordIsBoundedOnceDecompressed: max.decompressed.message.bytes counts one record, behind its length, and only what comes out
+// of a codec; a batch of many such records is taken, and one that nobody compressed has max.message.bytes alone.
+func TestARecordIsBoundedOnceDecompressed(t *testing.T) {
+	eachCodec(t, func(t *testing.T, codec compress.Codec) {
+		b := record.NewBuilder(nil, codec, 0)
+		b.Reset(now, -1, -1, -1, 0)
+		for range 50 {
+			b.Append(now, nil, make([]byte, 1000))
+		}
+		out, err := b.Finish(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const size = 1 + 1 + 1 + 1 + 2 + 1000 + 1 // attributes, two deltas, no key, the value and its length, no headers
+		for _, c := range []struct {
+			most    int
+			refused bool
+		}{{0, false}, {1, true}, {size - 1, true}, {size, false}, {math.MaxInt32 - 8, false}} {
+			p := policy()
+			p.MaxRecordBytes = c.most
+			_, err := record.Validate(out, p)
+			if c.refused = c.refused && codec != compress.None; (err != nil) != c.refused {
+				t.Errorf("50 records of %d bytes, at most %d each: %v", size, c.most, err)
+			}
+			if err != nil && (code(err) != kafka.InvalidRecord || !strings.Contains(err.Error(), "record 0 has 1007 bytes")) {
+				t.Errorf("at most %d bytes: %v", c.most, err)
+			}
+		}
+	})
+}
+
 func TestValidateAllocatesNothing(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("sync.Pool drops at random under the race detector")

@@ -13,6 +13,7 @@ type walk struct {
 	minTimestamp  int64 // the first and the last time that the topic takes
 	maxAllowed    int64
 	requireKeys   bool
+	maxRecord     int64 // bytes of a record that is decompressed
 
 	maxTimestamp   int64
 	maxTimestampAt int32
@@ -22,7 +23,10 @@ type walk struct {
 func newWalk(b Batch, p *Policy) walk {
 	w := walk{
 		baseTimestamp: b.BaseTimestamp(), requireKeys: p.RequireKeys,
-		minTimestamp: math.MinInt64, maxAllowed: math.MaxInt64, maxTimestamp: NoTimestamp,
+		minTimestamp: math.MinInt64, maxAllowed: math.MaxInt64, maxTimestamp: NoTimestamp, maxRecord: math.MaxInt32,
+	}
+	if p.MaxRecordBytes > 0 {
+		w.maxRecord = min(w.maxRecord, int64(p.MaxRecordBytes))
 	}
 	if p.TimestampType == LogAppendTime {
 		return w
@@ -114,6 +118,10 @@ func errDelta(k, delta int32) error {
 
 func errNoKey(k int32) error {
 	return invalid("record %d has no key: a compacted topic needs one in every record", k)
+}
+
+func errLarge(k int32, size, most int64) error {
+	return invalid("record %d has %d bytes once decompressed, the topic takes %d (max.decompressed.message.bytes)", k, size, most)
 }
 
 func errTrailing(n int) error { return invalid("%d bytes are left over behind the last record", n) }

@@ -100,7 +100,8 @@ func (pc *produceCall) append(topic *wire.ProduceTopic, i int, policy *record.Po
 		return
 	}
 	cfg := p.Config()
-	policy.MaxBatchBytes, policy.MaxDecompressedBytes, policy.RequireKeys = cfg.MaxMessageBytes, cfg.MaxDecompressed, cfg.Compacted
+	policy.MaxBatchBytes, policy.MaxRecordBytes, policy.RequireKeys = cfg.MaxMessageBytes, cfg.MaxDecompressed, cfg.Compacted
+	policy.MaxDecompressedBytes = mostOpened(cfg)
 	policy.BeforeMaxMS, policy.AfterMaxMS, policy.TimestampType = cfg.BeforeMaxMS, cfg.AfterMaxMS, record.CreateTime
 	if cfg.LogAppendTime {
 		policy.TimestampType = record.LogAppendTime

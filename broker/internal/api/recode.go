@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/tidemark/tidemark/broker/internal/partition"
+	"github.com/tidemark/tidemark/core/commitlog"
 	"github.com/tidemark/tidemark/core/compress"
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/record"
@@ -35,14 +36,19 @@ func densest(c compress.Codec) int {
 	return math.MaxInt32
 }
 
+// mostOpened is how many bytes a topic's batches may have once decompressed: what compaction cannot open would stop it for good.
+func mostOpened(cfg *partition.Config) int {
+	if cfg.Compacted {
+		return commitlog.MaxOpenedBatch
+	}
+	return math.MaxInt32
+}
+
 // recode builds a validated batch anew with the codec that its topic wants (compression.type other than producer). What that
 // takes while it lasts comes from queued.max.request.bytes. When memory is scarce batches of the usual ratio are recoded all the
 // same, one at a time. One that takes more than half of all memory is refused.
 func (h *Handlers) recode(c *Call, b record.Batch, cfg *partition.Config) (record.Batch, error) {
-	most := math.MaxInt32
-	if cfg.MaxDecompressed > 0 {
-		most = cfg.MaxDecompressed
-	}
+	most := mostOpened(cfg)
 	sure := most // above it the batch is too large for the topic whatever the codec does
 	if cfg.MaxMessageBytes > 0 {
 		sure = int(min(int64(most), int64(cfg.MaxMessageBytes)*int64(densest(compress.Codec(cfg.Codec)))))
