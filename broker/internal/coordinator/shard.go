@@ -61,10 +61,12 @@ type shard struct {
 	groups atomic.Int64 // of the machine, for metrics
 
 	// The loop's own, and while no loop runs that of whoever holds mu.
-	machine *group.Machine
-	log     Log
-	builder *record.Builder
-	spare   []message
+	machine   *group.Machine
+	log       Log
+	builder   *record.Builder
+	spare     []message
+	writes    []group.Write // what the machine wants written and is in no batch yet
+	unwritten int           // bytes of the batches that wait for the high watermark
 }
 
 // post queues a request, or refuses it at once.
@@ -180,7 +182,7 @@ func (s *shard) tell() {
 	}
 }
 
-// carryOut gives the machine's answers and writes its records, as few batches as hold them.
+// carryOut gives the machine's answers and writes its records.
 func (s *shard) carryOut(now group.Now) {
 	if s.machine == nil {
 		return
@@ -194,72 +196,8 @@ func (s *shard) carryOut(now group.Now) {
 	for _, a := range fx.Answers {
 		a.To.(func(kmsg.Response))(a.Make())
 	}
-	if len(fx.Writes) == 0 {
-		return
-	}
-	if s.log == nil {
-		log, code := s.g.o.Open(s.p)
-		if code != kafka.None {
-			s.g.o.Logger.Error("group coordinator could not open its partition", "topic", kafka.OffsetsTopic, "partition", s.p, "error", code)
-			for _, w := range fx.Writes {
-				s.machine.Written(now, w.Ticket, kafka.KafkaStorageError)
-			}
-			s.carryOut(now)
-			return
-		}
-		s.log = log
-	}
-	limit := s.log.MaxBatchBytes()
-	var tickets []uint64
-	s.builder.Reset(now.WallMS, -1, -1, -1, 0)
-	for _, w := range fx.Writes {
-		bytes := 0
-		for _, r := range w.Records {
-			bytes += len(r.Key) + len(r.Value) + recordOverhead
-		}
-		if len(tickets) > 0 && s.builder.Bytes()+bytes > limit {
-			s.append(tickets, limit)
-			tickets = nil
-			s.builder.Reset(now.WallMS, -1, -1, -1, 0)
-		}
-		for _, r := range w.Records {
-			s.builder.Append(now.WallMS, r.Key, r.Value)
-		}
-		tickets = append(tickets, w.Ticket)
-	}
-	s.append(tickets, limit)
-}
-
-// recordOverhead is the most that a record's lengths, deltas and attributes take.
-const recordOverhead = 28
-
-// append writes what the builder holds; its outcome comes back as a message.
-func (s *shard) append(tickets []uint64, limit int) {
-	machine, began := s.machine, time.Now()
-	s.g.met.records.Add(float64(s.builder.Records()))
-	done := func(code kafka.ErrorCode) {
-		if s.g.met.appendSeconds.Observe(time.Since(began).Seconds()); code != kafka.None {
-			s.g.met.failures.Inc()
-		}
-		s.postInternal(func(s *shard, now group.Now) {
-			if s.machine != machine {
-				return // resigned since: the machine's callers have been answered
-			}
-			for _, t := range tickets {
-				machine.Written(now, t, code)
-			}
-		})
-	}
-	batch, err := s.builder.Finish(nil)
-	switch {
-	case err != nil:
-		s.g.o.Logger.Error("group records could not be encoded", "partition", s.p, "error", err)
-		done(kafka.UnknownServerError)
-	case len(batch) > limit:
-		done(kafka.MessageTooLarge)
-	default:
-		s.log.Append(batch, done)
-	}
+	s.writes = append(s.writes, fx.Writes...)
+	s.write(now)
 }
 
 // lead starts loading, unless the shard already leads with that epoch, or with the one before: then nobody else can have
@@ -332,6 +270,7 @@ func (s *shard) resignLocked() (wasActive bool) {
 			s.machine.Resign(now)
 			s.carryOut(now)
 			s.machine, s.log, s.builder = nil, nil, nil
+			s.writes, s.unwritten = nil, 0
 			s.groups.Store(0)
 		}})
 	}
@@ -386,6 +325,7 @@ func (s *shard) install(loaded chan struct{}, m *group.Machine, log Log) {
 func (s *shard) begin(m *group.Machine, log Log) {
 	codec := compress.Codec(s.g.o.Config.OffsetsTopicCompressionCodec)
 	s.machine, s.log, s.builder = m, log, record.NewBuilder(nil, codec, 0)
+	s.writes, s.unwritten = nil, 0
 }
 
 // newUUID gives a random (version 4) UUID as text.

@@ -11,8 +11,11 @@ import (
 	"github.com/tidemark/tidemark/core/kafka"
 )
 
-// maxTombstones is how many offsets one batch removes.
-const maxTombstones = 1000
+// What one write of tombstones may hold. A low bound costs little, since those that fit go into one batch.
+const (
+	maxTombstones     = 1000
+	maxTombstoneBytes = 64 << 10 // of their keys, unless there is only one
+)
 
 // expireOffsets removes what offsets.retention.minutes has passed for, every offsets.retention.check.interval.ms while
 // there are groups (KIP-211):
@@ -120,7 +123,7 @@ func (m *Machine) RemoveOffsets(now Now, gone func(topic string, topicID [16]byt
 }
 
 // removals is who waits for tombstones: a client's request. It is told once or more; the first time counts, and that is
-// success only for the last of several batches.
+// success only for the last of several writes.
 type removals interface {
 	removed(m *Machine, code kafka.ErrorCode)
 }
@@ -134,37 +137,56 @@ func (m *Machine) removeOffsets(now Now, g *classic, gone []offsetKey, drop bool
 	if drop {
 		g.state = dead // nobody joins or commits any more
 	}
-	for len(gone) > maxTombstones {
-		m.writeTombstones(now, gone[:maxTombstones], &removal{g: g, then: then, more: true, drop: drop})
-		gone = gone[maxTombstones:]
-	}
 	if len(gone) == 0 && !g.persisted { // there is nothing to write; without drop there is always something
 		g.state = empty
 		m.dropIfUnused(g)
 		return
 	}
-	m.writeTombstones(now, gone, &removal{g: g, then: then, drop: drop})
+	for {
+		n, bytes := tombstones(g.id, gone)
+		w := &removal{g: g, gone: gone[:n], more: n < len(gone), then: then, drop: drop}
+		if w.group = drop && !w.more && g.persisted; w.group {
+			n, bytes = n+1, bytes+groupKeyBytes(g.id)
+		}
+		m.write(now, Write{Count: n, Bytes: bytes, Records: w.records}, w)
+		if !w.more {
+			return
+		}
+		gone = gone[n:]
+	}
 }
 
-func (m *Machine) writeTombstones(now Now, gone []offsetKey, w *removal) {
-	w.gone = gone
-	var records []Record
-	for _, k := range gone {
-		records = append(records, Record{Key: offsetRecordKey(w.g.id, k)})
+// tombstones is how many of a group's offsets one write removes, and what their keys take.
+func tombstones(group string, gone []offsetKey) (n, bytes int) {
+	for n < min(len(gone), maxTombstones) {
+		more := offsetKeyBytes(group, gone[n])
+		if n > 0 && bytes+more > maxTombstoneBytes {
+			break
+		}
+		n, bytes = n+1, bytes+more
 	}
-	if w.drop && !w.more && w.g.persisted {
-		records = append(records, Record{Key: groupRecordKey(w.g.id)})
-	}
-	m.write(now, records, w)
+	return n, bytes
 }
 
-// removal waits for one batch of tombstones.
+// removal waits for one write of tombstones.
 type removal struct {
-	g    *classic
-	gone []offsetKey
-	drop bool     // the group goes with the last batch
-	more bool     // another batch follows
-	then removals // may be nil
+	g     *classic
+	gone  []offsetKey
+	drop  bool     // the group goes with the last write
+	group bool     // it is the last one, and holds the group's tombstone
+	more  bool     // another write follows
+	then  removals // may be nil
+}
+
+func (w *removal) records(yield func(Record) bool) {
+	for _, k := range w.gone {
+		if !yield(Record{Key: offsetRecordKey(w.g.id, k)}) {
+			return
+		}
+	}
+	if w.group {
+		yield(Record{Key: groupRecordKey(w.g.id)})
+	}
 }
 
 func (w *removal) written(m *Machine, _ Now, code kafka.ErrorCode) {
@@ -184,7 +206,7 @@ func (w *removal) written(m *Machine, _ Now, code kafka.ErrorCode) {
 	}
 	switch {
 	case !w.drop:
-	case w.g.state != dead: // a batch before this one has failed
+	case w.g.state != dead: // a write before this one has failed
 		return
 	case m.offsets[w.g.id] != nil: // ... and left offsets behind
 		w.g.state = empty

@@ -27,6 +27,9 @@
 package group
 
 import (
+	"iter"
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark/tidemark/core/clock"
@@ -51,11 +54,17 @@ type Record struct {
 	Key, Value []byte
 }
 
+func (r *Record) bytes() int { return len(r.Key) + len(r.Value) }
+
 // Write asks for records to be written in one batch. Its outcome comes back through Machine.Written, in the order of the
-// tickets.
+// tickets; one that is refused for its size may be told of at once.
 type Write struct {
-	Ticket  uint64
-	Records []Record
+	Ticket uint64
+	Count  int // of the records
+	Bytes  int // of their keys and values
+	// Records gives the records, each made when it is asked for: they repeat a group's name, which may be long. It may be called at
+	// any time, and more than once.
+	Records iter.Seq[Record]
 }
 
 // Answer is the response to one request.
@@ -196,21 +205,23 @@ func (m *Machine) note(g, text string) {
 	m.fx.Notes = append(m.fx.Notes, Note{Group: g, Text: text})
 }
 
-func (m *Machine) write(now Now, records []Record, then continuation) {
+func (m *Machine) write(now Now, w Write, then continuation) {
 	m.ticket++
+	w.Ticket = m.ticket
 	m.deadlines = append(m.deadlines, writeDeadline{m.ticket, now.MonoMS + int64(m.config.WriteTimeoutMS)})
 	if m.lateness.index == notQueued {
 		m.timers.set(&m.lateness, m.deadlines[0].monoMS)
 	}
 	m.inFlight[m.ticket] = then
-	m.fx.Writes = append(m.fx.Writes, Write{Ticket: m.ticket, Records: records})
+	m.fx.Writes = append(m.fx.Writes, w)
 }
 
 // writeGroup writes a group's record with an assignment; nil takes what the members have. From now on the group needs a
 // tombstone to go: even a write that fails may come to be in the log.
 func (m *Machine) writeGroup(now Now, g *classic, assignment map[string][]byte, then continuation) {
 	g.persisted = true
-	m.write(now, []Record{groupRecord(g, assignment)}, then)
+	r := groupRecord(g, assignment)
+	m.write(now, Write{Count: 1, Bytes: r.bytes(), Records: slices.Values([]Record{r})}, then)
 }
 
 // expireWrites answers for the writes that take too long: below min ISR the high watermark stands still.

@@ -47,13 +47,13 @@ func (m *Machine) removeOffset(group string, k offsetKey) {
 }
 
 // OffsetCommit handles API key 8. Topics are named and, where known, carry their id in every version; the caller has made
-// sure that they exist.
+// sure that they exist. Of a partition that is named again the last offset counts; Kafka writes a record for each, and its last
+// one counts.
 func (m *Machine) OffsetCommit(now Now, to Caller, req *kmsg.OffsetCommitRequest) {
 	r := kmsg.NewPtrOffsetCommitResponse()
 	r.Version = req.Version
 	code := m.checkCommit(now, req)
 	w := &commitWrite{to: to, group: req.Group, response: r}
-	var records []Record
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		rt := kmsg.NewOffsetCommitResponseTopic()
@@ -80,23 +80,49 @@ func (m *Machine) OffsetCommit(now Now, to Caller, req *kmsg.OffsetCommitRequest
 			if req.Version >= 2 && req.Version <= 4 && req.RetentionTimeMillis >= 0 {
 				o.expireMS = clock.Later(now.WallMS, req.RetentionTimeMillis)
 			}
-			records = append(records, offsetRecord(req.Group, k, &o))
-			w.keys, w.offsets = append(w.keys, k), append(w.offsets, o)
+			w.add(m, now, k, &o)
 		}
 		r.Topics = append(r.Topics, rt)
 	}
-	if len(records) == 0 {
+	if len(w.keys) == 0 {
 		m.answer(to, r)
 		return
 	}
-	if w.g = m.groups[req.Group]; w.g == nil {
-		w.g = m.create(now, req.Group)
-	}
 	w.g.commits++
-	m.write(now, records, w)
+	m.write(now, Write{Count: len(w.keys), Bytes: w.bytes(), Records: w.records}, w)
 	w.ticket = m.ticket
+}
+
+// add takes one offset into the commit.
+func (w *commitWrite) add(m *Machine, now Now, k offsetKey, o *committed) {
+	if w.g == nil {
+		if w.g = m.groups[w.group]; w.g == nil {
+			w.g = m.create(now, w.group)
+		}
+	}
+	p := w.g.writing[k]
+	if p.last == w {
+		w.offsets[p.at] = *o
+	} else {
+		p.commits, p.last, p.at = p.commits+1, w, len(w.keys)
+		w.keys, w.offsets = append(w.keys, k), append(w.offsets, *o)
+	}
+	p.topicID = o.topicID
+	w.g.writing[k] = p
+}
+
+func (w *commitWrite) bytes() (n int) {
 	for i, k := range w.keys {
-		w.g.writing[k] = pending{w.g.writing[k].commits + 1, w, w.offsets[i].topicID}
+		n += offsetRecordBytes(w.group, k, &w.offsets[i])
+	}
+	return n
+}
+
+func (w *commitWrite) records(yield func(Record) bool) {
+	for i, k := range w.keys {
+		if !yield(offsetRecord(w.group, k, &w.offsets[i])) {
+			return
+		}
 	}
 }
 
@@ -104,6 +130,7 @@ func (m *Machine) OffsetCommit(now Now, to Caller, req *kmsg.OffsetCommitRequest
 type pending struct {
 	commits int
 	last    *commitWrite
+	at      int      // its place there
 	topicID [16]byte // that the last one sets
 }
 

@@ -172,13 +172,15 @@ func (w *world) write(t *rapid.T) {
 	code := rapid.SampledFrom([]kafka.ErrorCode{kafka.None, kafka.None, kafka.None, kafka.NotEnoughReplicas}).Draw(t, "outcome")
 	var k kmsg.OffsetCommitKey
 	var v kmsg.OffsetCommitValue
-	if r := next.Records[0]; code == kafka.None && r.Key[1] == 1 && k.ReadFrom(r.Key) == nil {
+	w.s.fatal = t.Fatal
+	records := w.s.collect(next)
+	if r := records[0]; code == kafka.None && r.Key[1] == 1 && k.ReadFrom(r.Key) == nil {
 		w.committed = -1 // a tombstone
 		if r.Value != nil && v.ReadFrom(r.Value) == nil {
 			w.committed = v.Offset
 		}
 	}
-	w.s.written(next.Ticket, next.Records, code)
+	w.s.written(next.Ticket, records, code)
 }
 
 func (w *world) time(t *rapid.T) {

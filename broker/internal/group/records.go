@@ -43,6 +43,27 @@ func offsetRecordKey(group string, k offsetKey) []byte {
 	return key.AppendTo(nil)
 }
 
+// offsetKeyBytes is the length of offsetRecordKey.
+func offsetKeyBytes(group string, k offsetKey) int {
+	return 2 + 2 + len(group) + 2 + len(k.topic) + 4
+}
+
+// offsetRecordBytes is the length of offsetRecord's key and value.
+func offsetRecordBytes(group string, k offsetKey, o *committed) int {
+	n := offsetKeyBytes(group, k) + 2 + 8 + len(o.metadata) + 8
+	if o.expireMS >= 0 {
+		return n + 2 + 8 // the length of the metadata, the expiry
+	}
+	n += 4 + 1 + 1 // the leader epoch, the length of the metadata, the number of tags
+	for more := (len(o.metadata) + 1) >> 7; more > 0; more >>= 7 {
+		n++
+	}
+	if o.topicID != [16]byte{} {
+		n += 2 + len(o.topicID)
+	}
+	return n
+}
+
 func offsetRecord(group string, k offsetKey, o *committed) Record {
 	v := kmsg.OffsetCommitValue{
 		Version:         offsetValueVersion,
@@ -58,6 +79,9 @@ func offsetRecord(group string, k offsetKey, o *committed) Record {
 	}
 	return Record{Key: offsetRecordKey(group, k), Value: v.AppendTo(nil)}
 }
+
+// groupKeyBytes is the length of groupRecordKey.
+func groupKeyBytes(group string) int { return 2 + 2 + len(group) }
 
 func groupRecordKey(group string) []byte {
 	key := kmsg.GroupMetadataKey{Version: groupKeyVersion, Group: group}

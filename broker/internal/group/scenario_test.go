@@ -52,6 +52,8 @@ type scenario struct {
 	hold bool
 	held map[uint64][]Record
 	out  strings.Builder
+
+	fatal func(...any) // the test's
 }
 
 func newScenario(c Config) *scenario {
@@ -68,6 +70,7 @@ func (s *scenario) fresh() {
 //tidy:long one case for each command
 func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 	s.out.Reset()
+	s.fatal = t.Fatal
 	a := args{t: t, d: d}
 	switch d.Cmd {
 	case "machine":
@@ -208,16 +211,30 @@ func (s *scenario) effects() {
 			s.printAnswer(a)
 		}
 		for _, w := range fx.Writes {
-			for _, r := range w.Records {
+			records := s.collect(w)
+			for _, r := range records {
 				fmt.Fprintf(&s.out, "write %d: %s\n", w.Ticket, describeRecord(r))
 			}
 			if s.hold {
-				s.held[w.Ticket] = w.Records
+				s.held[w.Ticket] = records
 				continue
 			}
-			s.written(w.Ticket, w.Records, kafka.None)
+			s.written(w.Ticket, records, kafka.None)
 		}
 	}
+}
+
+// collect makes the records of a write, which must be as large as it says.
+func (s *scenario) collect(w Write) []Record {
+	records := slices.Collect(w.Records)
+	bytes := 0
+	for i := range records {
+		bytes += records[i].bytes()
+	}
+	if len(records) != w.Count || bytes != w.Bytes {
+		s.fatal(fmt.Sprintf("write of %d records in %d bytes says %d in %d", len(records), bytes, w.Count, w.Bytes))
+	}
+	return records
 }
 
 func code(c int16) string { return kafka.ErrorCode(c).Error() }
