@@ -39,7 +39,7 @@ func batchOf(tb testing.TB, codec compress.Codec, n, size int) record.Batch {
 
 // anyTime is a policy without a bound on times.
 func anyTime() record.Policy {
-	return record.Policy{BeforeMaxMS: math.MaxInt64, AfterMaxMS: math.MaxInt64, AllowZstd: true}
+	return record.Policy{MaxBatchBytes: -1, BeforeMaxMS: math.MaxInt64, AfterMaxMS: math.MaxInt64, AllowZstd: true}
 }
 
 func BenchmarkValidate(b *testing.B) {

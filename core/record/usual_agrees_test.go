@@ -143,7 +143,7 @@ func TestValidateAgreesWithItsSteps(t *testing.T) {
 		}
 		base := []int64{now, now, now, 0, -1, 8191, now + 3_600_000 - 8192, math.MaxInt64 - 8192, math.MinInt64}[r.IntN(9)]
 		b := oddBatch(r, n, []int{5, 40, 150, 1200}[r.IntN(4)], base)
-		p := Policy{NowMS: now, BeforeMaxMS: math.MaxInt64, AfterMaxMS: math.MaxInt64, RequireKeys: r.IntN(8) == 0}
+		p := Policy{MaxBatchBytes: -1, NowMS: now, BeforeMaxMS: math.MaxInt64, AfterMaxMS: math.MaxInt64, RequireKeys: r.IntN(8) == 0}
 		switch r.IntN(6) {
 		case 0:
 			p.BeforeMaxMS, p.AfterMaxMS = 9000, 9000
@@ -210,7 +210,7 @@ func TestOffsetDeltasOfEachWidth(t *testing.T) {
 		}
 	}
 	b := oddBatch(rand.New(rand.NewPCG(1, 1)), 20_000, 3, 1000)
-	if err := agree(t, b, Policy{BeforeMaxMS: math.MaxInt64, AfterMaxMS: math.MaxInt64}); err != nil {
+	if err := agree(t, b, Policy{MaxBatchBytes: -1, BeforeMaxMS: math.MaxInt64, AfterMaxMS: math.MaxInt64}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -231,7 +231,7 @@ func TestUsualRecordsTakeTheUsualWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Policy{NowMS: 1 << 40, BeforeMaxMS: math.MaxInt64, AfterMaxMS: math.MaxInt64}
+	p := Policy{MaxBatchBytes: -1, NowMS: 1 << 40, BeforeMaxMS: math.MaxInt64, AfterMaxMS: math.MaxInt64}
 	w := newWalk(batch, &p)
 	if _, k := w.usual(batch, HeaderBytes, len(batch), 0, n); k < n-1 {
 		t.Fatalf("it ends at record %d of %d", k, n)
@@ -248,6 +248,6 @@ func FuzzValidateAgreesWithItsSteps(f *testing.F) {
 	f.Fuzz(func(t *testing.T, records []byte, n int32, base int64, keys bool) {
 		b := append(oddBatch(rand.New(rand.NewPCG(1, 1)), 0, 1, base), records...)
 		binary.BigEndian.PutUint32(b[posLength:], uint32(len(b)-prefixBytes))
-		_ = agree(t, count(b, n), Policy{NowMS: 1000, BeforeMaxMS: math.MaxInt64, AfterMaxMS: 1 << 20, RequireKeys: keys})
+		_ = agree(t, count(b, n), Policy{MaxBatchBytes: -1, NowMS: 1000, BeforeMaxMS: math.MaxInt64, AfterMaxMS: 1 << 20, RequireKeys: keys})
 	})
 }

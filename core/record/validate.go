@@ -12,7 +12,7 @@ import (
 type Policy struct {
 	// Codecs lends the decoders; nil makes new ones.
 	Codecs *compress.Codecs
-	// MaxBatchBytes is max.message.bytes; 0 means no bound.
+	// MaxBatchBytes is max.message.bytes; below 0: no bound.
 	MaxBatchBytes int
 	// MaxDecompressedBytes bounds the work that a compressed batch can cause; 0 means DefaultMaxDecompressedBytes.
 	MaxDecompressedBytes int
@@ -92,7 +92,7 @@ func Validate(b []byte, p Policy) (Validated, error) {
 	}, nil
 }
 
-// single is the one batch that b must be, of at most maxBytes (0: no bound).
+// single is the one batch that b must be, of at most maxBytes (below 0: no bound).
 func single(b []byte, maxBytes int) (Batch, error) {
 	if len(b) > posMagic && b[posMagic] != Magic {
 		return nil, invalid("message format %d is not supported: send record batches of format 2", int8(b[posMagic]))
@@ -104,7 +104,7 @@ func single(b []byte, maxBytes int) (Batch, error) {
 	if len(rest) > 0 {
 		return nil, invalid("%d bytes follow the record batch: send exactly one batch for a partition", len(rest))
 	}
-	if maxBytes > 0 && len(b) > maxBytes {
+	if maxBytes >= 0 && len(b) > maxBytes {
 		return nil, fmt.Errorf("%w: the record batch has %d bytes, the topic takes %d (max.message.bytes)",
 			kafka.MessageTooLarge, len(b), maxBytes)
 	}

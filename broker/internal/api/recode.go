@@ -50,7 +50,7 @@ func mostOpened(cfg *partition.Config) int {
 func (h *Handlers) recode(c *Call, b record.Batch, cfg *partition.Config) (record.Batch, error) {
 	most := mostOpened(cfg)
 	sure := most // above it the batch is too large for the topic whatever the codec does
-	if cfg.MaxMessageBytes > 0 {
+	if cfg.MaxMessageBytes >= 0 {
 		sure = int(min(int64(most), int64(cfg.MaxMessageBytes)*int64(densest(compress.Codec(cfg.Codec)))))
 	}
 	limit := len(b)
@@ -76,7 +76,7 @@ func (h *Handlers) recode(c *Call, b record.Batch, cfg *partition.Config) (recor
 		case errors.Is(err, compress.ErrTooLarge) && limit < sure:
 			limit = int(min(int64(limit)*2, int64(sure)))
 			continue
-		case errors.Is(err, compress.ErrTooLarge), err == nil && cfg.MaxMessageBytes > 0 && len(out) > cfg.MaxMessageBytes:
+		case errors.Is(err, compress.ErrTooLarge), err == nil && cfg.MaxMessageBytes >= 0 && len(out) > cfg.MaxMessageBytes:
 			return nil, fmt.Errorf("%w: the record batch has more than the %d bytes that the topic takes (max.message.bytes) once it is compressed with %s",
 				kafka.MessageTooLarge, cfg.MaxMessageBytes, compress.Codec(cfg.Codec))
 		}
