@@ -40,6 +40,7 @@ import (
 	"github.com/tidemark/tidemark/broker/internal/replica"
 	"github.com/tidemark/tidemark/broker/internal/server"
 	"github.com/tidemark/tidemark/core/buf"
+	"github.com/tidemark/tidemark/core/clock"
 	"github.com/tidemark/tidemark/core/commitlog"
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/vfs"
@@ -91,6 +92,9 @@ func New(o Options) *Broker {
 }
 
 func nowMS() int64 { return time.Now().UnixMilli() }
+
+// elapsedMS is for what counts time alone: nobody can set it back.
+func elapsedMS() int64 { return clock.Nanos() / 1e6 }
 
 // Start brings the broker up. After an error what had been started is down again.
 func (b *Broker) Start(ctx context.Context) error {
@@ -213,7 +217,7 @@ func (b *Broker) createOffsetsTopic(ctx context.Context) error {
 // listen binds every listener; nothing is accepted before Start has ended.
 func (b *Broker) listen() error {
 	cfg := b.o.Config
-	sessions := fetchsession.New(int(cfg.MaxIncrementalFetchSessionCacheSlots), nowMS)
+	sessions := fetchsession.New(int(cfg.MaxIncrementalFetchSessionCacheSlots), elapsedMS)
 	b.registry.MustRegister(sessionMetrics(sessions)...)
 	b.handlers = api.New(api.Deps{NodeID: kafka.BrokerID(cfg.NodeID), Config: cfg, Meta: b.controller, Controller: b.controller,
 		Replicas: b.replicas, Groups: b.groups, Sessions: sessions,
