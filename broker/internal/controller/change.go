@@ -72,6 +72,9 @@ func decideMoreOf(d *decision, m *MorePartitions) TopicResult {
 		return refused(m.Name, kafka.InvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.", m.Name, have, m.Count)
 	}
 	added, factor := int(m.Count-have), len(t.Partitions[0].Replicas)
+	if text := d.tooMany(added); text != "" {
+		return refused(m.Name, kafka.PolicyViolation, "%s", text)
+	}
 	assignments := m.Assignments
 	if assignments == nil {
 		var text string

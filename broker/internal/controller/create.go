@@ -86,6 +86,9 @@ func decideCreateOne(d *decision, t *NewTopic) TopicResult {
 	if _, err := d.config.Topic(t.Configs); err != nil {
 		return refused(t.Name, kafka.InvalidConfig, "%s", err)
 	}
+	if text := d.tooMany(int(d.partitionsOf(t))); text != "" && !InternalTopic(t.Name) {
+		return refused(t.Name, kafka.PolicyViolation, "%s", text)
+	}
 	placed, bad := d.place(t)
 	if bad.Err != kafka.None {
 		return bad

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"crypto/rand"
+	"fmt"
 
 	"github.com/tidemark/tidemark/broker/config"
 	"github.com/tidemark/tidemark/broker/internal/metadata"
@@ -19,6 +20,7 @@ type decision struct {
 
 	bytes int64 // what image may take in a snapshot
 	full  bool  // something was refused for what it would add to them
+	most  int   // partitions that there may be; 0: maxPartitions
 
 	groups   [][]metadata.Record // those of one group are committed together or not at all
 	announce bool                // subscribers are to be told the whole image
@@ -61,6 +63,24 @@ const (
 	imageFull     = "The cluster's metadata would be larger than a broker can read at its start: delete topics or settings, wait for some seconds, and try again."
 )
 
+// maxPartitions is how many partitions of all topics together a client may ask for. A broker that runs has 145 bytes for each in
+// memory, for a topic of its own 400 more, where a snapshot has nine: so maxImageBytes would let in 60 million.
+const maxPartitions = 1_500_000
+
+// tooMany says in words why there may not be so many partitions more; "" when there may.
+func (d *decision) tooMany(more int) string {
+	most := d.most
+	if most == 0 {
+		most = maxPartitions
+	}
+	all := d.image.NumPartitions() + more
+	if all <= most {
+		return ""
+	}
+	return fmt.Sprintf("The cluster's topics would have %d partitions, %d are the most that a broker keeps: ask for fewer, or delete topics that nobody needs.",
+		all, most)
+}
+
 // follow adds records to the last group whose effect no decision of this round reads, so that it need not be worked out
 // twice: a new leader epoch for 100,000 partitions takes its time.
 func (d *decision) follow(records ...metadata.Record) {
@@ -90,7 +110,7 @@ func (d *decision) entries() [][]byte {
 
 // scratch is the same state for a request that only validates: what is added to it is thrown away.
 func (d *decision) scratch() *decision {
-	return &decision{image: d.image, config: d.config, newTopicID: d.newTopicID, bytes: d.bytes}
+	return &decision{image: d.image, config: d.config, newTopicID: d.newTopicID, bytes: d.bytes, most: d.most}
 }
 
 // newTopicID draws a topic's id: a random UUID whose text does not begin with a dash (Kafka's Uuid.randomUuid).

@@ -79,6 +79,35 @@ func TestNothingIsAddedToMetadataThatNoStartWouldRead(t *testing.T) {
 	}
 }
 
+// TestPartitionsHaveABound: a snapshot has a few bytes for each, memory has many. What a round has decided counts, and topics that
+// brokers need are made all the same.
+func TestPartitionsHaveABound(t *testing.T) {
+	d := &decision{image: metadata.Empty(), config: config.Default(), newTopicID: newTopicID, most: 20}
+	decideRegister(d, metadata.Broker{ID: 0})
+	topic := func(name string, n int32) NewTopic {
+		return NewTopic{Name: name, NumPartitions: n, ReplicationFactor: 1}
+	}
+	made := decideCreate(d, []NewTopic{topic("a", 15), topic("b", 6), topic("c", 4), topic("d", 1), topic("e", 1),
+		{Name: "f", NumPartitions: -1, ReplicationFactor: -1, Assignments: [][]kafka.BrokerID{{0}}}})
+	for i, want := range []kafka.ErrorCode{kafka.None, kafka.PolicyViolation, kafka.None, kafka.None, kafka.PolicyViolation, kafka.PolicyViolation} {
+		if r := made[i]; r.Err != want || want != kafka.None && !strings.Contains(r.Text, "20 are the most") {
+			t.Errorf("topic %s: %v %q, want %v", r.Name, r.Err, r.Text, want)
+		}
+	}
+	for _, try := range []*decision{d.scratch(), d} {
+		if r := decideMorePartitions(try, []MorePartitions{{Name: "d", Count: 2}})[0]; r.Err != kafka.PolicyViolation || r.Text == "" {
+			t.Errorf("one partition more: %+v", r)
+		}
+	}
+	decideDelete(d, []TopicRef{{Name: "a"}})
+	if r := decideMorePartitions(d, []MorePartitions{{Name: "d", Count: 16}, {Name: "c", Count: 5}}); r[0].Err != kafka.None || r[1].Err != kafka.PolicyViolation {
+		t.Errorf("in the room of a deleted topic: %+v", r)
+	}
+	if r := decideCreateOffsets(d); r.Err != kafka.None {
+		t.Errorf("the topic of committed offsets: %+v", r)
+	}
+}
+
 // TestRoomInTheMetadataIsFoundAgain: what the log has grown by since the last snapshot is only the most that the metadata may have
 // grown by. Who is refused for it causes the next one.
 func TestRoomInTheMetadataIsFoundAgain(t *testing.T) {
