@@ -55,7 +55,7 @@ type Validated struct {
 //
 // An error is a kafka.ErrorCode for errors.As, with a text for the response: CORRUPT_MESSAGE for the CRC,
 // INVALID_TIMESTAMP, UNSUPPORTED_COMPRESSION_TYPE for zstd where it is not allowed, MESSAGE_TOO_LARGE above
-// MaxBatchBytes, INVALID_RECORD for the rest.
+// MaxBatchBytes, INVALID_RECORD for the rest. It is a *RecordError too when a key, a time or a size is wrong.
 func Validate(b []byte, p Policy) (Validated, error) {
 	batch, err := single(b, p.MaxBatchBytes)
 	if err != nil {

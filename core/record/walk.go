@@ -104,6 +104,18 @@ func skipHeader(rec []byte, j int) int {
 	return j + max(int(n), 0)
 }
 
+// RecordError is an error of Validate that one record is to blame for, the first such of its batch.
+type RecordError struct {
+	Index int32 // of the record in its batch
+	err   error
+}
+
+// Error says what is wrong with the record.
+func (e *RecordError) Error() string { return e.err.Error() }
+
+// Unwrap is an error that wraps the protocol's code.
+func (e *RecordError) Unwrap() error { return e.err }
+
 func invalid(format string, a ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{kafka.InvalidRecord}, a...)...)
 }
@@ -117,16 +129,16 @@ func errDelta(k, delta int32) error {
 }
 
 func errNoKey(k int32) error {
-	return invalid("record %d has no key: a compacted topic needs one in every record", k)
+	return &RecordError{k, invalid("record %d has no key: a compacted topic needs one in every record", k)}
 }
 
 func errLarge(k int32, size, most int64) error {
-	return invalid("record %d has %d bytes once decompressed, the topic takes %d (max.decompressed.message.bytes)", k, size, most)
+	return &RecordError{k, invalid("record %d has %d bytes once decompressed, the topic takes %d (max.decompressed.message.bytes)", k, size, most)}
 }
 
 func errTrailing(n int) error { return invalid("%d bytes are left over behind the last record", n) }
 
 func errTimestamp(k int32, ts, low, high int64) error {
-	return fmt.Errorf("%w: record %d has timestamp %d: the topic takes %d to %d (message.timestamp.before.max.ms and after.max.ms)",
-		kafka.InvalidTimestamp, k, ts, low, high)
+	return &RecordError{k, fmt.Errorf("%w: record %d has timestamp %d: the topic takes %d to %d (message.timestamp.before.max.ms and after.max.ms)",
+		kafka.InvalidTimestamp, k, ts, low, high)}
 }

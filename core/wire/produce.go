@@ -76,7 +76,10 @@ func (p *ProduceRequest) Reset() {
 
 // ProduceResult is the answer for one partition.
 type ProduceResult struct {
-	Err           kafka.ErrorCode
+	Err kafka.ErrorCode
+	// HasBadRecord says that BadRecord is the index in the batch of the record that Text tells of (KIP-467, version 8 on).
+	HasBadRecord  bool
+	BadRecord     int32
 	Base          kafka.Offset
 	LogAppendTime int64 // -1: the client's times were kept
 	LogStart      kafka.Offset
@@ -118,12 +121,23 @@ func appendProduceResult(dst []byte, version int16, r *ProduceResult) []byte {
 		dst = appendInt64(dst, int64(r.LogStart))
 	}
 	if version >= 8 {
-		dst = appendCount(dst, 0, flexible) // errors of single records
+		dst = appendBadRecord(dst, r, flexible)
 		dst = appendText(dst, r.Text, flexible)
 	}
 	if version >= 10 && r.HasLeader {
 		dst = append(dst, 1)
 		return appendLeaderTag(dst, 0, r.Leader, r.LeaderEpoch)
 	}
+	return appendNoTags(dst, flexible)
+}
+
+// appendBadRecord appends the list of errors of single records: one at most.
+func appendBadRecord(dst []byte, r *ProduceResult, flexible bool) []byte {
+	if !r.HasBadRecord {
+		return appendCount(dst, 0, flexible)
+	}
+	dst = appendCount(dst, 1, flexible)
+	dst = appendInt32(dst, r.BadRecord)
+	dst = appendText(dst, r.Text, flexible)
 	return appendNoTags(dst, flexible)
 }

@@ -101,6 +101,12 @@ func TestProduceResponsesAreKmsgsBytes(t *testing.T) {
 						wp.ErrorMessage = &p.Text
 					}
 					if r.IntN(2) == 0 {
+						p.HasBadRecord, p.BadRecord = true, r.Int32()
+						bad := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+						bad.RelativeOffset, bad.ErrorMessage = p.BadRecord, wp.ErrorMessage
+						wp.ErrorRecords = append(wp.ErrorRecords, bad)
+					}
+					if r.IntN(2) == 0 {
 						p.HasLeader, p.Leader, p.LeaderEpoch = true, 3, 9
 						if v >= 10 { // the field's first version; kmsg writes it in 9 too
 							wp.CurrentLeader.LeaderID, wp.CurrentLeader.LeaderEpoch = 3, 9

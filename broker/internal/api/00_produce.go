@@ -108,7 +108,7 @@ func (pc *produceCall) append(topic *wire.ProduceTopic, i int, policy *record.Po
 	}
 	info, err := record.Validate(in.Records, *policy)
 	if err != nil {
-		pc.fail(i, codeOf(err), err.Error())
+		pc.refuse(i, err)
 		return
 	}
 	if info.Transactional { // nobody would ever end it, and read_committed would wait behind it for good
@@ -181,6 +181,14 @@ func (pc *produceCall) result(a *producePart) {
 
 func (pc *produceCall) fail(i int, code kafka.ErrorCode, text string) {
 	pc.results[i] = wire.ProduceResult{Err: code, Base: kafka.NoOffset, LogAppendTime: -1, LogStart: kafka.NoOffset, Text: text}
+}
+
+// refuse fails what record.Validate has found wrong, with the record that is to blame.
+func (pc *produceCall) refuse(i int, err error) {
+	pc.fail(i, codeOf(err), err.Error())
+	if bad, ok := errors.AsType[*record.RecordError](err); ok {
+		pc.results[i].HasBadRecord, pc.results[i].BadRecord = true, bad.Index
+	}
 }
 
 // done answers when nothing is left to wait for.

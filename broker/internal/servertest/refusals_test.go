@@ -1,10 +1,12 @@
 package servertest
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/tidemark/tidemark/core/compress"
 	"github.com/tidemark/tidemark/core/kafka"
+	"github.com/tidemark/tidemark/core/record"
 )
 
 // A topic with max.message.bytes=0 takes nothing: 0 is a bound as any other, with a codec of the topic's own too.
@@ -16,6 +18,44 @@ func TestATopicOfNoBytesTakesNothing(t *testing.T) {
 		r := c.do(produceRequest(9, 1, codec, id, map[int32][]byte{0: keyedBatch(t, compress.None, []byte("v"))}))
 		if p := produced(t, r, 0); kafka.ErrorCode(p.ErrorCode) != kafka.MessageTooLarge {
 			t.Errorf("compression.type=%s: %v", codec, kafka.ErrorCode(p.ErrorCode))
+		}
+	}
+}
+
+// A refused batch names the record that is to blame, so that an application learns which of its records it was (KIP-467); what the
+// batch as a whole is refused for names none.
+func TestARefusedBatchNamesTheRecord(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	c := n.dial()
+	b := record.NewBuilder(nil, compress.None, 0)
+	b.Reset(1000, kafka.NoProducerID, kafka.NoEpoch, record.NoSequence, 0)
+	b.Append(1000, []byte("k"), nil)
+	b.Append(1000, nil, nil)
+	b.Append(900, nil, nil)
+	out, err := b.Finish(nil)
+	must(t, err)
+	for _, tc := range []struct {
+		topic, setting, value string
+		code                  kafka.ErrorCode
+		index                 int32
+	}{
+		{"compacted", "cleanup.policy", "compact", kafka.InvalidRecord, 1},
+		{"timed", "message.timestamp.before.max.ms", "1", kafka.InvalidTimestamp, 0},
+		{"small", "max.message.bytes", "60", kafka.MessageTooLarge, -1},
+	} {
+		id := n.topic(tc.topic, 1, tc.setting, tc.value)
+		for _, version := range []int16{8, 9, 13} {
+			r := c.do(produceRequest(version, 1, tc.topic, id, map[int32][]byte{0: out}))
+			p := produced(t, r, 0)
+			if kafka.ErrorCode(p.ErrorCode) != tc.code || p.ErrorMessage == nil {
+				t.Errorf("%s, version %d: %v, %v", tc.topic, version, kafka.ErrorCode(p.ErrorCode), p.ErrorMessage)
+				continue
+			}
+			switch e := p.ErrorRecords; {
+			case tc.index < 0 && len(e) == 0:
+			case tc.index < 0 || len(e) != 1 || e[0].RelativeOffset != tc.index || e[0].ErrorMessage == nil || !strings.Contains(*e[0].ErrorMessage, "record "):
+				t.Errorf("%s, version %d: errors of records %+v, want one of record %d", tc.topic, version, e, tc.index)
+			}
 		}
 	}
 }
