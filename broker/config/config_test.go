@@ -212,13 +212,15 @@ func TestTopicSettings(t *testing.T) {
 		t.Errorf("topic %+v", topic)
 	}
 	for over, want := range map[string]string{
-		"retention.mss=1":            `retention.mss: unknown topic config name (did you mean "retention.ms"?)`,
-		"retention.ms=-2":            "retention.ms: invalid value: -2 is too small: at least -1",
-		"segment.bytes=10":           "at least 1048576",
-		"compression.gzip.level=0":   "0 is too small: at least 1",
-		"compression.zstd.level=23":  "23 is too large: at most 22",
-		"remote.storage.enable=true": "tiered storage is not served",
-		"max.compaction.lag.ms=x":    "is not a number of type long",
+		"retention.mss=1":              `retention.mss: unknown topic config name (did you mean "retention.ms"?)`,
+		"retention.ms=-2":              "retention.ms: invalid value: -2 is too small: at least -1",
+		"segment.bytes=10":             "at least 1048576",
+		"compression.gzip.level=0":     "0 is too small: at least 1",
+		"compression.zstd.level=23":    "23 is too large: at most 22",
+		"remote.storage.enable=true":   "tiered storage is not served",
+		"remote.storage.enable=TRUE":   "tiered storage is not served",
+		"remote.storage.enable= True ": "tiered storage is not served",
+		"max.compaction.lag.ms=x":      "is not a number of type long",
 	} {
 		k, v, _ := strings.Cut(over, "=")
 		if _, err := b.Topic(map[string]string{k: v}); err == nil || !strings.Contains(err.Error(), want) {

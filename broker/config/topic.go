@@ -64,7 +64,7 @@ func ValidateTopic(over map[string]string) error {
 		if err := d.check(text); err != nil {
 			return &TopicError{name, "invalid value: " + err.Error()}
 		}
-		if name == "remote.storage.enable" && text == "true" {
+		if name == "remote.storage.enable" && strings.EqualFold(strings.TrimSpace(text), "true") {
 			return &TopicError{name, "tiered storage is not served: only false is taken"}
 		}
 	}
