@@ -26,6 +26,8 @@ const (
 	maxCopied = 8 << 20
 	// maxPooledNames bounds the room for names that a pooled fetch keeps.
 	maxPooledNames = 16 << 10
+	// maxParkedEntries bounds the lists of its request that a fetch keeps while it waits.
+	maxParkedEntries = 128
 )
 
 // fetchCall is a Fetch request being served:
@@ -425,6 +427,7 @@ func (f *fetchCall) park() {
 	// What it needs of the request it has in numbers and copies. The buffer would be 16 KiB for each waiting consumer.
 	f.call.Frame.Release()
 	f.call.Frame, f.call.Body = nil, nil
+	f.keepPaid()
 	f.waiting = true
 	f.wait.Arm(int64(f.minBytes()-f.bytes), f)
 	for i := range f.parts {
@@ -440,6 +443,30 @@ func (f *fetchCall) park() {
 	if f.call.Ctx.Err() != nil {
 		f.Expired()
 	}
+}
+
+// keepPaid gives the memory back that the call holds beyond what its partitions take: nobody refers to the frame any more, and
+// a client may let it wait for as long as it likes.
+func (f *fetchCall) keepPaid() {
+	f.shared = 0 // it was dropped
+	if n := f.call.Slot.Share - f.parkedBytes(); n > 0 {
+		f.call.Conn.Share(f.call, -n)
+	}
+	if cap(f.req.Topics)+cap(f.req.Partitions)+cap(f.req.Forgotten)+cap(f.req.ForgottenPartitions) > maxParkedEntries {
+		f.req.Topics, f.req.Partitions, f.req.Forgotten, f.req.ForgottenPartitions = nil, nil, nil, nil
+	}
+}
+
+// parkedBytes is what the partitions and their names take while the fetch waits.
+func (f *fetchCall) parkedBytes() int64 {
+	n := len(f.names)
+	for i := range f.parts {
+		n += partBytes
+		if !f.full {
+			n += len(f.parts[i].name) // the session may end before the wait
+		}
+	}
+	return int64(n)
 }
 
 // FetchReady is told by the partition that gave the last byte needed.
