@@ -125,6 +125,10 @@ func (pc *produceCall) append(topic *wire.ProduceTopic, i int, policy *record.Po
 		}
 		a.Buf = nil
 	}
+	if most := cfg.Log.SegmentBytes; int64(len(a.Batch)) > most {
+		pc.fail(i, kafka.RecordListTooLarge, fmt.Sprintf("the record batch has %d bytes, a segment of the topic %d (segment.bytes)", len(a.Batch), most))
+		return
+	}
 	pc.left.Add(1)
 	if c.More && len(pc.parts) == 1 {
 		p.Enqueue(&a.Append)

@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -56,6 +57,31 @@ func TestARefusedBatchNamesTheRecord(t *testing.T) {
 			case tc.index < 0 || len(e) != 1 || e[0].RelativeOffset != tc.index || e[0].ErrorMessage == nil || !strings.Contains(*e[0].ErrorMessage, "record "):
 				t.Errorf("%s, version %d: errors of records %+v, want one of record %d", tc.topic, version, e, tc.index)
 			}
+		}
+	}
+}
+
+// A segment holds at least one batch, and none that is larger than segment.bytes: what counts is the batch as it is stored.
+func TestABatchFitsASegment(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	c := n.dial()
+	value := make([]byte, 1<<20)
+	for i, tc := range []struct {
+		what, codec string
+		batch       []byte
+		want        kafka.ErrorCode
+	}{
+		{"a little less than a segment", "producer", keyedBatch(t, compress.None, value[200:]), kafka.None},
+		{"a little more than a segment", "producer", keyedBatch(t, compress.None, value), kafka.RecordListTooLarge},
+		{"zeros with gzip", "producer", keyedBatch(t, compress.Gzip, value), kafka.None},
+		{"zeros with gzip, stored as they are", "uncompressed", keyedBatch(t, compress.Gzip, value), kafka.RecordListTooLarge},
+		{"zeros, stored with gzip", "gzip", keyedBatch(t, compress.None, value), kafka.None},
+	} {
+		name := fmt.Sprint("t", i)
+		id := n.topic(name, 1, "segment.bytes", "1048576", "max.message.bytes", "3000000", "compression.type", tc.codec)
+		r := c.do(produceRequest(9, 1, name, id, map[int32][]byte{0: tc.batch}))
+		if p := produced(t, r, 0); kafka.ErrorCode(p.ErrorCode) != tc.want {
+			t.Errorf("%s: %v, want %v", tc.what, kafka.ErrorCode(p.ErrorCode), tc.want)
 		}
 	}
 }
