@@ -181,15 +181,11 @@ func findInBatch(b record.Batch, start, limit kafka.Offset, fits func(ts int64) 
 	if b.NumRecords() == 0 {
 		return notFound(), nil // compaction has left the header only
 	}
-	if b.TimestampType() == record.LogAppendTime {
-		// All records have the batch's time.
-		if off := max(b.BaseOffset(), start); off < limit {
-			return FoundOffset{off, b.MaxTimestamp(), b.PartitionLeaderEpoch()}, nil
-		}
-		return notFound(), nil
-	}
 	found := notFound()
 	err := b.EachTime(nil, func(delta int32, ts int64) bool {
+		if b.TimestampType() == record.LogAppendTime {
+			ts = b.MaxTimestamp() // all records have the batch's; which of them are left, the batch alone tells
+		}
 		if off := b.BaseOffset() + kafka.Offset(delta); off >= start && off < limit && fits(ts) {
 			found = FoundOffset{off, ts, b.PartitionLeaderEpoch()}
 		}

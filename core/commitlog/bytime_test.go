@@ -2,7 +2,9 @@ package commitlog
 
 import (
 	"encoding/binary"
+	"errors"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/tidemark/tidemark/core/compress"
@@ -71,5 +73,40 @@ func TestALookUpByTimeKeepsNothingOfABatch(t *testing.T) {
 	t.Logf("%d KiB", (after.TotalAlloc-before.TotalAlloc)>>10)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 16<<20 {
 		t.Errorf("a look-up took %d KiB", took>>10)
+	}
+}
+
+// A look-up by time in a compacted topic with LogAppendTime names a record that is there: the first of its batch may have gone.
+func TestALookUpByTimeNamesARecordThatIsLeft(t *testing.T) {
+	const ts = 5000
+	for _, codec := range []compress.Codec{compress.None, compress.Zstd} {
+		w := newWorld(t, compactConfig())
+		for _, keys := range [][3]string{{"k", "a", "b"}, {"k", "c", "k"}} { // the first record of each goes
+			kvs := []kv{{keys[0], []byte("1")}, {keys[1], []byte("2")}, {keys[2], []byte("3")}}
+			b := keyed(t, batchSpec{ts: 1, codec: codec}, w.l.AppendEnd(), kvs...)
+			b.SetMaxTimestamp(record.LogAppendTime, ts+int64(b.BaseOffset()))
+			if err := w.tryAppend(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.roll()
+		w.clean()
+		var left []kafka.Offset
+		for _, s := range consume(t, w.l, false) {
+			left = append(left, s.off)
+		}
+		if !slices.Equal(left, []kafka.Offset{1, 2, 4, 5}) {
+			t.Fatalf("%s: records %d are left", codec, left)
+		}
+		end := w.l.EndOffset()
+		first, err1 := w.l.OffsetForTime(ts, end)
+		second, err2 := w.l.OffsetForTime(ts+1, end)
+		latest, err3 := w.l.MaxTimestamp(end)
+		if err := errors.Join(err1, err2, err3); err != nil || first.Offset != 1 || second.Offset != 4 || latest.Offset != 4 || latest.Timestamp != ts+3 {
+			t.Errorf("%s: %+v, %+v and the latest %+v, %v; want offsets 1, 4 and 4", codec, first, second, latest, err)
+		}
+		if none, err := w.l.OffsetForTime(ts+1, 4); err != nil || none.Offset != -1 {
+			t.Errorf("%s: %+v below offset 4, %v", codec, none, err)
+		}
 	}
 }
