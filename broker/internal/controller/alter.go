@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tidemark/tidemark/broker/config"
@@ -75,7 +76,15 @@ func (c *Controller) AlterConfigs(ctx context.Context, alterations []ConfigAlter
 // decideAlter decides on one resource.
 func decideAlter(d *decision, a *ConfigAlteration) ConfigResult {
 	if a.Kind == metadata.TopicResource && d.image.Topic(a.Name) == nil {
-		return ConfigResult{Err: kafka.UnknownTopicOrPartition, Text: fmt.Sprintf("The topic '%s' does not exist.", a.Name)}
+		return ConfigResult{Err: kafka.UnknownTopicOrPartition, Text: fmt.Sprintf("The topic '%.*s' does not exist.", kafka.MaxTopicNameLength, a.Name)}
+	}
+	if a.Kind == metadata.BrokerResource && a.Name != "" {
+		own, bad := d.ownName(a.Name)
+		if bad.Err != kafka.None {
+			return bad
+		}
+		named := *a
+		named.Name, a = own, &named
 	}
 	before := d.image.Config(a.Kind, a.Name)
 	after, bad := a.apply(before)
@@ -97,7 +106,7 @@ func decideAlter(d *decision, a *ConfigAlteration) ConfigResult {
 			group = append(group, &metadata.ConfigRecord{Kind: a.Kind, Name: a.Name, Key: key, Value: after[key]})
 		}
 	}
-	if valueBytes(after) > valueBytes(before) && d.tooLarge(group) {
+	if settingBytes(a.Name, after) > settingBytes(a.Name, before) && d.tooLarge(group) {
 		return ConfigResult{Err: kafka.PolicyViolation, Text: imageFull}
 	}
 	if len(group) > 0 {
@@ -120,11 +129,28 @@ func checkValue(kind metadata.ResourceType, key, value string) error {
 	return nil
 }
 
-func valueBytes(settings map[string]string) (n int) {
-	for _, value := range settings {
-		n += len(value)
+// settingBytes is what a resource's settings take in a snapshot, where each has a record that repeats the resource's name; but for the
+// records' lengths and kinds, which are as long for a setting that replaces another.
+func settingBytes(name string, settings map[string]string) (n int) {
+	for key, value := range settings {
+		n += recordHeadBytes + len(name) + len(key) + len(value)
 	}
 	return n
+}
+
+// ownName is this broker's name as a resource, by which its settings are kept, for a number that means it.
+func (d *decision) ownName(name string) (string, ConfigResult) {
+	const mostDigits = 10
+	digit := func(r rune) bool { return r >= '0' && r <= '9' }
+	id, err := strconv.ParseInt(name[:min(len(name), mostDigits)], 10, 32)
+	if len(name) > mostDigits || err != nil || strings.TrimLeftFunc(name, digit) != "" {
+		return "", ConfigResult{Err: kafka.InvalidRequest, Text: fmt.Sprintf("Broker id must be an integer, but it is: %.100s", name)}
+	}
+	own := d.config.OwnName()
+	if strconv.FormatInt(id, 10) != own {
+		return "", ConfigResult{Err: kafka.InvalidRequest, Text: fmt.Sprintf("Unexpected broker id, expected %s or empty string, but received %s", own, name)}
+	}
+	return own, ConfigResult{}
 }
 
 // apply carries the changes out on a resource's settings, which stay as they are.

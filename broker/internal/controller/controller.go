@@ -488,7 +488,7 @@ func (c *Controller) maybeSnapshot() {
 	c.snapping, c.sinceBytes = true, 0
 	s := c.takeSnapshot()
 	go func() {
-		err := s.write(c.o.FS, c.dir)
+		err := s.write(c.o.FS, c.dir, maxSnapshotBytes)
 		c.snapped <- snapped{s, err}
 	}()
 }
@@ -537,7 +537,7 @@ func (c *Controller) Shutdown(ctx context.Context) error {
 	}
 	if c.started && c.sinceBytes > restSnapshotBytes {
 		s := c.takeSnapshot()
-		err := s.write(c.o.FS, c.dir)
+		err := s.write(c.o.FS, c.dir, maxSnapshotBytes)
 		c.finishSnapshot(snapped{s, err})
 	}
 	return c.wal.log.Close()

@@ -137,3 +137,66 @@ func TestRoomInTheMetadataIsFoundAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestNoSettingGetsPastTheBound: a record repeats its resource's name and its key, however short the value.
+func TestNoSettingGetsPastTheBound(t *testing.T) {
+	const list = "leader.replication.throttled.replicas"
+	d := &decision{image: metadata.Empty(), config: config.Default(), newTopicID: newTopicID}
+	decideRegister(d, metadata.Broker{ID: kafka.BrokerID(d.config.NodeID)})
+	decideCreate(d, []NewTopic{{Name: "t", NumPartitions: 1, ReplicationFactor: 1}})
+	if r := decideAlter(d, alteration("t", list, "0:1")); r.Err != kafka.None {
+		t.Fatal(r)
+	}
+	d.bytes = maxImageBytes
+	two := alteration("t", list, "")
+	two.Changes = append(two.Changes, ConfigChange{Key: "follower.replication.throttled.replicas"})
+	if r := decideAlter(d, two); r.Err != kafka.PolicyViolation {
+		t.Errorf("one setting more, both empty: %+v", r)
+	}
+	if r := decideAlter(d, alteration("t", list, "")); r.Err != kafka.None {
+		t.Errorf("a setting that becomes empty: %+v", r)
+	}
+}
+
+// TestABrokerHasOneName: what Kafka takes for the same number is one resource, and a long text is none.
+func TestABrokerHasOneName(t *testing.T) {
+	d := &decision{image: metadata.Empty(), config: config.Default(), newTopicID: newTopicID}
+	own := d.config.OwnName()
+	decideRegister(d, metadata.Broker{ID: kafka.BrokerID(d.config.NodeID)})
+	for name, want := range map[string]kafka.ErrorCode{own: kafka.None, "": kafka.None, "0" + own: kafka.None, "00000" + own: kafka.None,
+		"+" + own: kafka.InvalidRequest, "-" + own: kafka.InvalidRequest, " " + own: kafka.InvalidRequest, "x": kafka.InvalidRequest,
+		own + "7": kafka.InvalidRequest, "99999999999": kafka.InvalidRequest, strings.Repeat("0", 1<<20) + own: kafka.InvalidRequest} {
+		r := decideAlter(d, &ConfigAlteration{Kind: metadata.BrokerResource, Name: name, Changes: []ConfigChange{{Key: "log.retention.ms", Value: "5000"}}})
+		if r.Err != want || len(r.Text) > 300 {
+			t.Errorf("%.20q: %v %.300s, want %v", name, r.Err, r.Text, want)
+		}
+	}
+	for r := range d.image.Records {
+		if c, ok := r.(*metadata.ConfigRecord); ok && c.Name != "" && c.Name != own {
+			t.Errorf("there are settings of a broker named %.20q", c.Name)
+		}
+	}
+}
+
+// TestNoSnapshotIsWrittenThatNoStartWouldRead: what it would replace stays, and so does the log.
+func TestNoSnapshotIsWrittenThatNoStartWouldRead(t *testing.T) {
+	fs := vfs.NewMem(nil)
+	if err := fs.MkdirAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	img, _, err := metadata.Empty().Apply([]metadata.Record{&metadata.ClusterRecord{ClusterID: strings.Repeat("c", 100)}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := snapshot{index: 1, term: 1, image: img}
+	whole := int64(len(s.encode()))
+	if err := s.write(fs, dir, whole-1); err == nil || !strings.Contains(err.Error(), "delete topics") {
+		t.Errorf("it is written: %v", err)
+	}
+	if names, err := listSnapshots(fs, dir); len(names) != 0 || err != nil || int64(s.bytes) != whole {
+		t.Errorf("%v is there, %d bytes (%v)", names, s.bytes, err)
+	}
+	if err := s.write(fs, dir, whole); err != nil {
+		t.Error(err)
+	}
+}

@@ -106,10 +106,14 @@ func (s snapshot) name() string {
 	return fmt.Sprintf("%020d-%010d%s", s.index, s.term, snapshotSuffix)
 }
 
-// write puts the snapshot into a folder, durably.
-func (s *snapshot) write(fsys vfs.FS, dir string) error {
+// write puts the snapshot into a folder, durably. One that has more than mostBytes is not written: without it the next start takes what
+// it would have said from the log, and with it there would be none.
+func (s *snapshot) write(fsys vfs.FS, dir string, mostBytes int64) error {
 	b := s.encode()
 	s.bytes = len(b)
+	if int64(len(b)) > mostBytes {
+		return fmt.Errorf("%s/%s would have %d bytes, and a start reads no more than %d: delete topics or settings", dir, s.name(), len(b), mostBytes)
+	}
 	return vfs.ReplaceFile(fsys, dir+"/"+s.name(), b, true)
 }
 

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"hash/maphash"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,7 +23,14 @@ type Set struct {
 	closed atomic.Bool
 	first  bool // the first image has been applied
 	plain  plain
+	below  below
 	gone   retirement
+}
+
+// below is what all topics fall back to where they have no settings of their own. [apply]
+type below struct {
+	topic                config.Topic
+	producerExpirationMS int32
 }
 
 // plain is what the topics without settings of their own share. [apply]
@@ -161,13 +169,12 @@ func (s *Set) apply(img *metadata.Image, d metadata.Delta) {
 	for _, t := range gone { // whoever is told that its topic has gone finds it gone
 		s.remove(t)
 	}
-	for _, c := range d.Configs {
-		s.configure(img, c)
-	}
+	s.configure(img, d.Configs)
 }
 
 // begin takes the first image.
 func (s *Set) begin(img *metadata.Image) {
+	s.below = s.fallback()
 	list := make([]*topic, 0, img.NumTopics())
 	for state := range img.Topics() {
 		t := s.newTopic(img, state)
@@ -272,17 +279,31 @@ func (s *Set) role(p *partition.Partition, state *metadata.Partition) {
 	p.Resign()
 }
 
-// configure follows a change of settings: a topic's, or the broker's, which all topics fall back to.
-func (s *Set) configure(img *metadata.Image, c metadata.ConfigChange) {
-	if c.Kind == metadata.TopicResource {
-		if t := s.topics.named(c.Name); t != nil {
+// configure follows changes of settings: a topic's, or the broker's, which all topics fall back to. Most of the latter are nothing to
+// topics.
+func (s *Set) configure(img *metadata.Image, changes []metadata.ConfigChange) {
+	broker := false
+	for _, c := range changes {
+		if c.Kind != metadata.TopicResource {
+			broker = true
+		} else if t := s.topics.named(c.Name); t != nil {
 			s.reconfigure(img, t)
 		}
+	}
+	if !broker {
 		return
 	}
-	for t := range s.topics.all {
-		s.reconfigure(img, t)
+	if now := s.fallback(); !reflect.DeepEqual(now, s.below) {
+		s.below = now
+		for t := range s.topics.all {
+			s.reconfigure(img, t)
+		}
 	}
+}
+
+func (s *Set) fallback() below {
+	cfg := s.o.Config.Now()
+	return below{cfg.TopicDefaults(), cfg.ProducerIDExpirationMS}
 }
 
 func (s *Set) reconfigure(img *metadata.Image, t *topic) {
