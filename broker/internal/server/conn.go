@@ -43,8 +43,11 @@ const (
 	// shareTimeout bounds how long a request waits for its share of queued.max.request.bytes: frames that each hold a
 	// part must not wait for each other for ever.
 	shareTimeout = 20 * time.Second
-	// stallNanos is how long a frame that is not whole may bring nothing while others wait for its memory.
+	// stallNanos is how long a frame that is not whole may bring less than stallBytes, or than a stallShare-th of the memory that it
+	// holds, while others wait for that: who sends a byte now and then must not hold it for hours.
 	stallNanos = int64(5 * time.Second)
+	stallBytes = 64 << 10
+	stallShare = 64
 )
 
 // conn is one connection. Its goroutine (run) is started by the server, reads until the socket or the server ends,
@@ -85,11 +88,14 @@ type conn struct {
 	stuck  atomic.Int64 // since when the socket takes nothing; 0: it does
 	held   atomic.Int64 // since when an answer that holds files waits behind an unfinished request; 0: none does
 	gone   atomic.Bool  // close was called
-	// partial says that frame holds memory for bytes that the client has still to send.
-	partial atomic.Bool
-	last    atomic.Bool // stopReading was called
-	busy    int64       // when the sweeper last saw something open or on its way
-	looked  int64       // the value of active for which the sweeper has looked for the stream's end
+	// partial is the memory that frame holds for bytes that the client has still to send; 0: it has none to send.
+	partial atomic.Int64
+	frames  atomic.Int64 // frames of a buffer of their own that were begun
+	brought atomic.Int64 // bytes that came into such
+	last    atomic.Bool  // stopReading was called
+	busy    int64        // when the sweeper last saw something open or on its way
+	looked  int64        // the value of active for which the sweeper has looked for the stream's end
+	mark    stallMark
 	once    sync.Once
 }
 
@@ -235,6 +241,24 @@ func (c *conn) idleFor(now int64) int64 {
 		c.busy = now
 	}
 	return now - max(active, c.busy)
+}
+
+// stallMark is where the sweeper has seen a frame that holds memory which others wait for.
+type stallMark struct{ since, frame, brought int64 }
+
+// stalled is the sweeper's: whether a part of a frame is there and so little more of it comes that those who wait for its memory must
+// not wait for it. The mark stands from when somebody waits, so that a client is slow on its own time.
+func (c *conn) stalled(now int64, starved bool) bool {
+	held, frame, brought := c.partial.Load(), c.frames.Load(), c.brought.Load()
+	m := &c.mark
+	if !starved || held == 0 {
+		*m = stallMark{}
+		return false
+	}
+	if m.since == 0 || m.frame != frame || brought-m.brought >= max(stallBytes, held/stallShare) {
+		*m = stallMark{since: now, frame: frame, brought: brought}
+	}
+	return now-m.since > stallNanos || now-c.active.Load() > stallNanos
 }
 
 // lookForEnd is the sweeper's: it finds an end of stream, or a reset, that came together with the last bytes that were read, once
@@ -448,7 +472,8 @@ func (c *conn) begin(fd int) bool {
 	c.share = share
 	c.frame = c.s.o.Pool.Get(min(c.size, first))
 	c.active.Store(clock.Nanos()) // what has passed until now was the broker's wait, not the client's
-	c.partial.Store(true)
+	c.frames.Add(1)
+	c.partial.Store(c.share)
 	c.have = copy(c.frame.B, c.front[4:])
 	return true
 }
@@ -461,13 +486,14 @@ func (c *conn) readFrame(fd int) (more, ok bool) {
 	if c.have < len(c.frame.B) {
 		n, more, ok := c.readSocket(fd, c.frame.B[c.have:])
 		c.have += n
+		c.brought.Add(int64(n))
 		if !ok || c.have < c.size {
 			return more, ok
 		}
 	}
 	b, share := c.frame, c.share
 	c.frame, c.share, c.have, c.lastSize = nil, 0, 0, c.size
-	c.partial.Store(false)
+	c.partial.Store(0)
 	ok = c.serve(fd, b, b.B, share, false)
 	c.flush(fd)
 	// The read ended with the frame, so it says nothing about what is behind it.
@@ -477,14 +503,14 @@ func (c *conn) readFrame(fd int) (more, ok bool) {
 // grow gives a big frame a larger buffer, now that the smaller one is full: what a client only announces costs nothing.
 func (c *conn) grow() bool {
 	n := min(c.size, 4*len(c.frame.B))
-	c.partial.Store(false) // it is not the client who waits now
+	c.partial.Store(0) // it is not the client who waits now
 	share, ok := c.take(int64(n - len(c.frame.B)))
 	if !ok {
 		return false
 	}
-	c.active.Store(clock.Nanos())
-	c.partial.Store(true)
 	c.share += share
+	c.active.Store(clock.Nanos())
+	c.partial.Store(c.share)
 	b := c.s.o.Pool.Get(n)
 	copy(b.B, c.frame.B)
 	c.frame.Release()

@@ -290,8 +290,8 @@ func (s *Server) sweep() {
 				c.close(fmt.Sprintf("took nothing of its answer for %s", time.Duration(sendNanos)))
 			} else if since := c.held.Load(); since != 0 && now-since > sendTimeoutNanos {
 				c.close("an answer that holds open files waited 30 s behind an unfinished request")
-			} else if starved && c.partial.Load() && now-c.active.Load() > stallNanos {
-				c.close("a part of a request came, and nothing for 5 s while others waited for its memory (queued.max.request.bytes)")
+			} else if c.stalled(now, starved) {
+				c.close("a part of a request came, and next to nothing for 5 s while others waited for its memory (queued.max.request.bytes)")
 			} else if idle > 0 && c.idleFor(now) > idle {
 				c.close("")
 			} else {
