@@ -160,6 +160,39 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestTheMemoryOfRequestsFollowsTheirLargestSize: Kafka starts with a larger socket.request.max.bytes alone, since it has no bound on
+// the memory of requests; here the bound that was not given gives way, and says so. One that was given is held against it.
+func TestTheMemoryOfRequestsFollowsTheirLargestSize(t *testing.T) {
+	const more = 300 << 20
+	largest := fmt.Sprintf("socket.request.max.bytes=%d", more)
+	b, warnings, err := Parse("s.properties", []byte("\n"+largest), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.QueuedMaxRequestBytes != more || len(warnings) != 1 || warnings[0].Where != "s.properties:2" ||
+		!strings.Contains(warnings[0].Text, "queued.max.request.bytes") {
+		t.Errorf("the bound is %d, warnings %+v", b.QueuedMaxRequestBytes, warnings)
+	}
+	for _, e := range b.Describe() {
+		if e.Definition.Name == "queued.max.request.bytes" && (e.Value != fmt.Sprint(more) || e.Source != DefaultSource) {
+			t.Errorf("described as %+v", e)
+		}
+	}
+	if err := b.SetDynamic(nil, map[string]string{"log.retention.ms": "5000"}); err != nil || b.Now().QueuedMaxRequestBytes != more {
+		t.Errorf("after a change at run time the bound is %d: %v", b.Now().QueuedMaxRequestBytes, err)
+	}
+	for over, want := range map[string]int64{"queued.max.request.bytes=-1": math.MaxInt64, "queued.max.request.bytes=400000000": 400_000_000} {
+		b, warnings, err := Parse("", nil, []string{largest, over})
+		if err != nil || b.QueuedMaxRequestBytes != want || len(warnings) != 0 {
+			t.Errorf("%s: %v, %+v", over, err, warnings)
+		}
+	}
+	_, _, err = Parse("s.properties", []byte(largest+"\nqueued.max.request.bytes=268435456"), nil)
+	if err == nil || !strings.HasPrefix(err.Error(), "s.properties:2: queued.max.request.bytes: 268435456 is less than") {
+		t.Errorf("a bound that was given, and is less: %v", err)
+	}
+}
+
 func TestKafkasOneNodeConfigurationStarts(t *testing.T) {
 	const file = `process.roles=broker,controller
 node.id=7

@@ -124,7 +124,8 @@ var brokerTable = []Definition{
 	{Name: "producer.id.expiration.ms", Type: Int, Default: "86400000", Valid: "[1,...]", Dynamic: true,
 		Doc: "How long the state of a producer that writes nothing is kept."},
 	{Name: "queued.max.request.bytes", Type: Long, Default: "268435456",
-		Doc: "Memory for all requests that were read and not answered yet. A connection that finds none is not read until there is some."},
+		Doc: "Memory for all requests that were read and not answered yet. A connection that finds none is not read until there is some. " +
+			"Where it is not given it is at least socket.request.max.bytes."},
 	{Name: "socket.send.buffer.bytes", Type: Int, Default: "-1",
 		Doc: "Send buffer (SO_SNDBUF) of client connections; -1 leaves it to the system."},
 	{Name: "socket.receive.buffer.bytes", Type: Int, Default: "-1",

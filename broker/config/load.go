@@ -76,6 +76,11 @@ func Parse(name string, file []byte, overrides []string) (*Broker, []Warning, er
 	if b.ControllerListenerNames != nil {
 		g.warnControllerListener(b)
 	}
+	if _, ok := g.set[queuedMax]; !ok && b.set[queuedMax] != "" {
+		const largest = "socket.request.max.bytes"
+		g.warn(g.where[largest], largest, fmt.Sprintf("%s, which is not given, is raised with it to %d: set it to bound the memory of all requests",
+			queuedMax, b.QueuedMaxRequestBytes))
+	}
 	return b, g.warnings, nil
 }
 

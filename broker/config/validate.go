@@ -85,8 +85,11 @@ func (b *Broker) validateBounds() error {
 	switch {
 	case b.QueuedMaxRequestBytes == -1:
 		b.QueuedMaxRequestBytes = math.MaxInt64
+	case b.set[queuedMax] == "" && b.QueuedMaxRequestBytes < int64(b.SocketRequestMaxBytes):
+		b.QueuedMaxRequestBytes = int64(b.SocketRequestMaxBytes)
+		b.set[queuedMax] = strconv.FormatInt(b.QueuedMaxRequestBytes, 10) // for Describe
 	case b.QueuedMaxRequestBytes < int64(b.SocketRequestMaxBytes):
-		return wrong("queued.max.request.bytes", "%d is less than socket.request.max.bytes, %d: no such request could "+
+		return wrong(queuedMax, "%d is less than socket.request.max.bytes, %d: no such request could "+
 			"ever be read (-1 sets no bound)", b.QueuedMaxRequestBytes, b.SocketRequestMaxBytes)
 	}
 	if b.OffsetsTopicCompressionCodec < 0 || b.OffsetsTopicCompressionCodec > 4 {
@@ -101,5 +104,8 @@ func (b *Broker) validateBounds() error {
 	}
 	return nil
 }
+
+// queuedMax is the property whose default is raised where socket.request.max.bytes is larger.
+const queuedMax = "queued.max.request.bytes"
 
 const minSegmentBytes = 1 << 20
