@@ -232,6 +232,20 @@ listener.name.internal.ssl.keystore.location=/x
 	}
 }
 
+// TestWhatIsTheAuthorizersHasNoEffect: Kafka 4's StandardAuthorizer reads two properties more; without authorizer.class.name
+// nothing follows from them there either.
+func TestWhatIsTheAuthorizersHasNoEffect(t *testing.T) {
+	_, warnings, err := Parse("s.properties", []byte("super.users=User:admin\nallow.everyone.if.no.acl.found=false\n"), nil)
+	if err != nil || len(warnings) != 2 {
+		t.Fatalf("%v, %+v", err, warnings)
+	}
+	for i, w := range warnings {
+		if w.Where != fmt.Sprint("s.properties:", i+1) || !strings.Contains(w.Text, "authorizers are not served") {
+			t.Errorf("%+v", w)
+		}
+	}
+}
+
 func TestTopicSettings(t *testing.T) {
 	b, _, err := Parse("", nil, []string{"log.retention.hours=1", "min.insync.replicas=2"})
 	if err != nil {

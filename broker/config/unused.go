@@ -2,8 +2,8 @@ package config
 
 //tidy:table
 
-// unusedTable is the rest of Kafka 4.4's broker properties: accepted, since a server.properties that runs elsewhere
-// should run here, with a warning that says why nothing follows from them.
+// unusedTable is the rest of Kafka 4.4's broker properties, those of its StandardAuthorizer among them: accepted, since a
+// server.properties that runs elsewhere should run here, with a warning that says why nothing follows from them.
 var unusedTable = []struct {
 	Reason string
 	Names  []string
@@ -57,6 +57,9 @@ var unusedTable = []struct {
 		"ssl.principal.mapping.rules", "ssl.protocol", "ssl.provider", "ssl.secure.random.implementation",
 		"ssl.trustmanager.algorithm", "ssl.truststore.certificates", "ssl.truststore.location",
 		"ssl.truststore.password", "ssl.truststore.type",
+	}},
+	{"authorizers are not served, and without one every client may do everything", []string{
+		"allow.everyone.if.no.acl.found", "super.users",
 	}},
 	{"share groups are not served", []string{
 		"errors.deadletterqueue.auto.create.topics.enable", "errors.deadletterqueue.topic.name.prefix",
