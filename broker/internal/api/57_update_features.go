@@ -16,12 +16,20 @@ import (
 func (h *Handlers) updateFeatures(c *Call, req kmsg.Request) kmsg.Response {
 	r := req.(*kmsg.UpdateFeaturesRequest)
 	reply, ctx := c.Later(), c.Context()
-	go func() { reply(h.updateFeaturesNow(ctx, r)) }()
+	cost := &answerCost{c: c}
+	go func() {
+		if resp := h.updateFeaturesNow(ctx, r, cost); resp != nil {
+			reply(resp)
+		}
+	}()
 	return nil
 }
 
-// updateFeaturesNow blocks until the levels are committed.
-func (h *Handlers) updateFeaturesNow(ctx context.Context, r *kmsg.UpdateFeaturesRequest) kmsg.Response {
+// featureResultBytes is what a result takes decoded, and encoded beside its strings.
+const featureResultBytes = 64
+
+// updateFeaturesNow blocks until the levels are committed; nil when there is no memory for the answer and the call has been aborted.
+func (h *Handlers) updateFeaturesNow(ctx context.Context, r *kmsg.UpdateFeaturesRequest, cost *answerCost) kmsg.Response {
 	resp := kmsg.NewPtrUpdateFeaturesResponse()
 	updates := make([]controller.FeatureUpdate, len(r.FeatureUpdates))
 	for i := range r.FeatureUpdates {
@@ -43,10 +51,22 @@ func (h *Handlers) updateFeaturesNow(ctx context.Context, r *kmsg.UpdateFeatures
 		resp.ErrorCode, resp.ErrorMessage = int16(code), errText(code, text)
 		return resp
 	}
-	for _, u := range updates {
-		result := kmsg.NewUpdateFeaturesResponseResult()
-		result.Feature, result.ErrorCode, result.ErrorMessage = u.Name, int16(code), errText(code, text)
-		resp.Results = append(resp.Results, result)
+	message := errText(code, text) // shared: it is told of each
+	n := 0
+	for i := range updates {
+		n += featureResultBytes + len(updates[i].Name)
+		if message != nil {
+			n += len(*message)
+		}
 	}
-	return resp
+	if !cost.take(int64(n)) {
+		return nil
+	}
+	resp.Results = make([]kmsg.UpdateFeaturesResponseResult, len(updates))
+	for i := range updates {
+		result := &resp.Results[i]
+		result.Default()
+		result.Feature, result.ErrorCode, result.ErrorMessage = updates[i].Name, int16(code), message
+	}
+	return &paidResponse{resp, n}
 }

@@ -45,7 +45,7 @@ func Alone(key int16) bool {
 	switch kmsg.Key(key) {
 	case kmsg.Metadata, kmsg.OffsetFetch, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.DescribeGroups, kmsg.ListGroups, kmsg.CreateTopics, kmsg.DeleteTopics,
 		kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.DeleteGroups, kmsg.OffsetDelete, kmsg.DescribeLogDirs,
-		kmsg.DescribeProducers, kmsg.DeleteRecords:
+		kmsg.DescribeProducers, kmsg.DeleteRecords, kmsg.UpdateFeatures, kmsg.FindCoordinator:
 		return true
 	}
 	return false
@@ -242,9 +242,17 @@ func (c *Call) reply(r kmsg.Response) {
 	c.send(b, out)
 }
 
+// paidResponse is a response that has paid for what it takes, of which its encoding is no more than bytes.
+type paidResponse struct {
+	kmsg.Response
+	bytes int
+}
+
 // paidBytes is the size of an answer of the kinds that have paid for so much and no more; 0 for others.
 func paidBytes(r kmsg.Response) int {
 	switch r := r.(type) {
+	case *paidResponse:
+		return r.bytes
 	case *kmsg.JoinGroupResponse:
 		return int(coordinator.JoinedBytes(r))
 	case *kmsg.SyncGroupResponse:
