@@ -34,31 +34,33 @@ func (g *Groups) ask(groupID string, run func(*group.Machine, group.Now), refuse
 // JoinGroup serves API key 11. A leader for whose answer there is no memory is told to come again: the generation waits for
 // it, and a JoinGroup that repeats what it said before gets that answer.
 func (g *Groups) JoinGroup(c Client, req *kmsg.JoinGroupRequest, reply func(*kmsg.JoinGroupResponse)) {
-	refuse := func(code kafka.ErrorCode) {
+	version := req.Version
+	refuse := func(code kafka.ErrorCode, memberID string) {
 		r := kmsg.NewPtrJoinGroupResponse()
-		r.Version, r.ErrorCode, r.MemberID = req.Version, int16(code), req.MemberID
+		r.Version, r.ErrorCode, r.MemberID = version, int16(code), memberID
 		reply(r)
 	}
-	to := func(r kmsg.Response) {
+	to := func(r kmsg.Response) { // a member that waits keeps it, and must not keep the request by it
 		join := r.(*kmsg.JoinGroupResponse)
 		if !c.affords(JoinedBytes(join)) {
-			req.MemberID = join.MemberID
-			refuse(kafka.CoordinatorNotAvailable)
+			refuse(kafka.CoordinatorNotAvailable, join.MemberID)
 			return
 		}
 		reply(join)
 	}
-	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.JoinGroup(now, to, c.ID, c.Host, req); c.taken() }, refuse)
+	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.JoinGroup(now, to, c.ID, c.Host, req); c.taken() },
+		func(code kafka.ErrorCode) { refuse(code, req.MemberID) })
 }
 
 // SyncGroup serves API key 14. A member for whose assignment there is no memory is told to come again.
 func (g *Groups) SyncGroup(c Client, req *kmsg.SyncGroupRequest, reply func(*kmsg.SyncGroupResponse)) {
+	version := req.Version
 	refuse := func(code kafka.ErrorCode) {
 		r := kmsg.NewPtrSyncGroupResponse()
-		r.Version, r.ErrorCode = req.Version, int16(code)
+		r.Version, r.ErrorCode = version, int16(code)
 		reply(r)
 	}
-	to := func(r kmsg.Response) {
+	to := func(r kmsg.Response) { // as a JoinGroup's
 		sync := r.(*kmsg.SyncGroupResponse)
 		if !c.affords(SyncedBytes(sync)) {
 			refuse(kafka.CoordinatorNotAvailable)

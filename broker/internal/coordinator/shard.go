@@ -127,12 +127,13 @@ func (s *shard) loop() {
 		if fresh {
 			s.begin(group.New(s.g.config, newUUID), nil)
 		}
-		for _, m := range round {
-			m.run(s, now)
+		for i := range round {
+			run := round[i].run
+			round[i] = message{} // its request may have given its memory back
+			run(s, now)
 			s.tell()
 		}
 		s.carryOut(now)
-		clear(round)
 		s.spare = round
 	}
 }
