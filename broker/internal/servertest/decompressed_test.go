@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/tidemark/tidemark/core/commitlog"
 	"github.com/tidemark/tidemark/core/compress"
 	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/record"
@@ -52,7 +53,7 @@ func keyedBatch(t *testing.T, codec compress.Codec, value []byte) []byte {
 
 // What compaction could not open would stop it for good: a compacted topic refuses the whole batch, whatever one record may have.
 func TestACompactedTopicTakesWhatCompactionOpens(t *testing.T) {
-	const each = 200 << 20
+	const each = commitlog.MaxOpenedBatch/2 + 1<<20
 	b := zeroValues(t, 2, each)
 	n := startNode(t, t.TempDir())
 	c := n.dial()
