@@ -72,3 +72,32 @@ func TestTextsTooLongForARecordAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestATopicsNameIsLookedUpOnlyWhereItMayBeOne: every look-up goes through all of a name, and a request may repeat it for hundreds of
+// thousands of partitions. No topic has a name of more than 249 bytes, so nothing is committed for one.
+func TestATopicsNameIsLookedUpOnlyWhereItMayBeOne(t *testing.T) {
+	now := Now{MonoMS: 1000, WallMS: 1_700_000_000_000}
+	for length, want := range map[int]int64{kafka.MaxTopicNameLength: 7, kafka.MaxTopicNameLength + 1: -1} {
+		name := strings.Repeat("t", length)
+		m := New(scenarioConfig(), func() string { return "id" })
+		r := offsetRecord("g", offsetKey{name, 0}, &committed{offset: 7, expireMS: -1})
+		if err := m.Replay(r.Key, r.Value); err != nil {
+			t.Fatal(err)
+		}
+		m.Loaded(now)
+		commit := kmsg.NewPtrOffsetCommitRequest()
+		commit.Version, commit.Group, commit.Generation = 9, "g", -1
+		commit.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: name, Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Partition: 1}}}}
+		m.OffsetCommit(now, "commit", commit) // it is being written
+		fetch := &kmsg.OffsetFetchRequestGroup{Group: "g", Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: name, Partitions: []int32{0, 1, 2}}}}
+		for _, stable := range []bool{false, true} {
+			got := m.fetch(fetch, stable).Topics[0].Partitions
+			if len(got) != 3 || got[0].Offset != want || got[2].Offset != -1 || (got[1].ErrorCode != 0) != (stable && want > 0) {
+				t.Errorf("a name of %d bytes, stable %v: %+v", length, stable, got)
+			}
+		}
+		if waits := m.groups["g"].lastCommit(fetch.Topics) != nil; waits != (want > 0) {
+			t.Errorf("a name of %d bytes: the fetch waits for the commit: %v", length, waits)
+		}
+	}
+}

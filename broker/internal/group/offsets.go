@@ -301,12 +301,19 @@ func (g *classic) lastCommit(topics []kmsg.OffsetFetchRequestGroupTopic) (last *
 		}
 	}
 	for i := range topics {
+		if noTopic(topics[i].Topic) {
+			continue
+		}
 		for _, n := range topics[i].Partitions {
 			look(g.writing[offsetKey{topics[i].Topic, n}])
 		}
 	}
 	return last
 }
+
+// noTopic tells that no topic can have such a name, so that nothing is committed for it. A look-up goes through all of a name: one of
+// 3 MiB with 249,000 partitions, each looked up, would hold up a shard for a minute.
+func noTopic(name string) bool { return len(name) > kafka.MaxTopicNameLength }
 
 // fetch is what OffsetFetch gives now.
 func (m *Machine) fetch(req *kmsg.OffsetFetchRequestGroup, requireStable bool) kmsg.OffsetFetchResponseGroup {
@@ -328,7 +335,12 @@ func (m *Machine) fetch(req *kmsg.OffsetFetchRequestGroup, requireStable bool) k
 		t := &req.Topics[i]
 		rt := kmsg.NewOffsetFetchResponseGroupTopic()
 		rt.Topic, rt.TopicID = t.Topic, t.TopicID
+		none := noTopic(t.Topic)
 		for _, p := range t.Partitions {
+			if none {
+				rt.Partitions = append(rt.Partitions, (&committed{offset: -1, leaderEpoch: -1}).response(p))
+				continue
+			}
 			o, ok := committed{}, false
 			k := offsetKey{t.Topic, p}
 			if unstable(k) {
