@@ -40,7 +40,7 @@ type Config struct {
 	FlushMessages     int64 // flush.messages: unflushed records that make the next append flush
 	FlushMS           int64
 	FsyncBatch        bool // tidemark.fsync=batch: what is not flushed is neither acknowledged nor shown
-	MaxDecompressed   int  // max.decompressed.message.bytes, 0: record's default
+	MaxDecompressed   int  // max.decompressed.message.bytes, of one record; 0: no bound
 	Log               *commitlog.Config
 }
 

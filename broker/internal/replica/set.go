@@ -381,9 +381,6 @@ func Settings(t *config.Topic, b *config.Broker) *partition.Config {
 			MinCleanableRatio:    t.MinCleanableDirtyRatio,
 		},
 	}
-	if c.Compacted { // what compaction cannot open would stop it for good
-		c.MaxDecompressed = min(c.MaxDecompressed, commitlog.MaxOpenedBatch)
-	}
 	name := t.CompressionType
 	if name == "uncompressed" { // Kafka's word for none; "producer" is no codec
 		name = compress.None.String()
