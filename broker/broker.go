@@ -182,7 +182,7 @@ func (b *Broker) openQuorum(ctx context.Context) error {
 		Open:               coordinator.LogsOf(b.replicas),
 		Empty:              func(p kafka.Partition) bool { return b.replicas.Empty(kafka.OffsetsTopic, p) },
 		Folder:             func(p kafka.Partition) int { return b.replicas.Folder(kafka.OffsetsTopic, p) },
-		CreateOffsetsTopic: b.createOffsetsTopic, NowMS: nowMS, Logger: b.o.Logger, Registerer: b.registry})
+		CreateOffsetsTopic: b.createOffsetsTopic, Image: c.Image, NowMS: nowMS, Logger: b.o.Logger, Registerer: b.registry})
 	c.Subscribe(func(img *metadata.Image, d metadata.Delta) {
 		b.dynamic(img, d)
 		b.replicas.Apply(img, d)

@@ -75,6 +75,8 @@ type Options struct {
 	// CreateOffsetsTopic creates __consumer_offsets, unless it exists. It may block. Before it returns without error,
 	// Apply has been told of the topic.
 	CreateOffsetsTopic func(ctx context.Context) error
+	// Image is the newest image, which clients may see before Apply is told of it. nil: what Apply was told last.
+	Image func() *metadata.Image
 	// NowMS is the wall clock, in milliseconds of the Unix epoch.
 	NowMS func() int64
 	// Registerer is where metrics go; nil keeps none.

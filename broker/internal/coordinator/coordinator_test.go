@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +87,7 @@ func TestAnswersWhileLoadingAndElsewhere(t *testing.T) {
 			t.Errorf("without a topic: %v", code)
 		}
 		b.open = make(chan struct{})
+		b.createTopic("t", 1, nodeID, 0, 1)
 		b.createOffsetsTopic(0)
 		if code := b.commit("g", "t", 1, 1); code != kafka.CoordinatorLoadInProgress {
 			t.Errorf("while loading: %v", code)
@@ -105,13 +107,14 @@ func TestAnswersWhileLoadingAndElsewhere(t *testing.T) {
 		if code := b.commit("g", "t", 1, 1); code != kafka.NotCoordinator {
 			t.Errorf("led by another: %v", code)
 		}
+		b.apply(&metadata.RemoveTopicRecord{ID: kafka.TopicID{15: 1}})
 		if l := b.list(); l.ErrorCode != 0 || len(l.Groups) != 0 {
 			t.Errorf("list: %+v", l)
 		}
 		b.moveLeader(nodeID, 2)
 		synctest.Wait()
 		if off, code := b.committed("g", "t", 1); off != -1 || code != kafka.None {
-			// Topic t is not in the image: its offset was removed on loading.
+			// Topic t is not in the image any more: its offset was removed on loading.
 			t.Errorf("committed offset %d, %v", off, code)
 		}
 		closeGroups(t, b)
@@ -130,6 +133,7 @@ func TestUnreadableLog(t *testing.T) {
 			t.Error(code)
 		}
 		fresh := newFakeBroker(t, map[kafka.Partition]*fakeLog{}).ready()
+		fresh.createTopic("t", 1, nodeID, 0, 1)
 		if code := fresh.commit("g", "t", 1, 1); code != kafka.NotCoordinator {
 			t.Error(code)
 		}
@@ -194,6 +198,7 @@ func TestOverfullShardSendsFetchesAway(t *testing.T) {
 func TestLeadershipLossAnswersWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newFakeBroker(t, nil).ready()
+		b.createTopic("t", 1, nodeID, 0, 1)
 		j := b.join("g", "")
 		b.sync("g", j.MemberID, j.Generation)
 		joined := make(chan int16, 1)
@@ -309,6 +314,49 @@ func TestOffsetsOfDeletedTopicsGo(t *testing.T) {
 	})
 }
 
+// TestACommitThatComesBehindItsTopicsEndIsRefused: whoever took it from its client saw the topic still. Its other topics are committed.
+func TestACommitThatComesBehindItsTopicsEndIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, nil).ready()
+		b.createTopic("t", 1, nodeID, 0, 1)
+		b.createTopic("u", 2, nodeID, 0, 1)
+		late := commitRequest("g", "t", 1, 5, "")
+		late.Topics = append(late.Topics, commitRequest("g", "u", 2, 6, "").Topics...)
+		b.apply(&metadata.RemoveTopicRecord{ID: kafka.TopicID{15: 1}})
+		b.createTopic("t", 3, nodeID, 0, 1) // its name is taken again
+		for version, want := range map[int16]kafka.ErrorCode{9: kafka.UnknownTopicOrPartition, 10: kafka.UnknownTopicId} {
+			req := *late
+			req.Version, req.Topics = version, slices.Clone(late.Topics)
+			r := wait(func(reply func(*kmsg.OffsetCommitResponse)) { b.OffsetCommit(&req, reply) })
+			got := map[string]kafka.ErrorCode{}
+			for _, topic := range r.Topics {
+				got[topic.Topic] = kafka.ErrorCode(topic.Partitions[0].ErrorCode)
+			}
+			if len(r.Topics) != 2 || got["t"] != want || got["u"] != kafka.None || r.Version != version {
+				t.Errorf("version %d: %v", r.Version, got)
+			}
+		}
+		if code := b.commit("g", "t", 1, 5); code != kafka.UnknownTopicOrPartition {
+			t.Errorf("of that topic alone: %v", code)
+		}
+		newer, _, err := b.image.Apply([]metadata.Record{&metadata.TopicRecord{Name: "v", ID: kafka.TopicID{15: 4}}}, b.offs+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.o.Image = func() *metadata.Image { return newer } // as Apply will tell
+		if code := b.commit("h", "v", 4, 5); code != kafka.None {
+			t.Errorf("of a topic that clients see already: %v", code)
+		}
+		all := wait(func(reply func([]kmsg.OffsetFetchResponseGroup)) {
+			b.OffsetFetch([]kmsg.OffsetFetchRequestGroup{{Group: "g"}}, false, rich, reply)
+		})
+		if topics := all[0].Topics; len(topics) != 1 || topics[0].Topic != "u" || topics[0].Partitions[0].Offset != 6 {
+			t.Errorf("committed: %+v", topics)
+		}
+		closeGroups(t, b)
+	})
+}
+
 func TestDescribeOfManyGroupsKeepsTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newFakeBroker(t, nil).ready()
@@ -375,6 +423,7 @@ func TestIdleShardsHaveNoGoroutine(t *testing.T) {
 func TestFailedAppendIsToldAsKafkaTellsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newFakeBroker(t, nil).ready()
+		b.createTopic("t", 1, nodeID, 0, 1)
 		log := b.logs[b.PartitionFor("g")]
 		for append, answer := range map[kafka.ErrorCode]kafka.ErrorCode{
 			kafka.NotEnoughReplicas:     kafka.CoordinatorNotAvailable,

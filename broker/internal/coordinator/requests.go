@@ -97,28 +97,6 @@ func (g *Groups) LeaveGroup(req *kmsg.LeaveGroupRequest, reply func(*kmsg.LeaveG
 		})
 }
 
-// OffsetCommit serves API key 8 for topics that the caller knows to exist; in every version they are named and carry
-// their id.
-func (g *Groups) OffsetCommit(req *kmsg.OffsetCommitRequest, reply func(*kmsg.OffsetCommitResponse)) {
-	to := func(r kmsg.Response) { reply(r.(*kmsg.OffsetCommitResponse)) }
-	g.ask(req.Group, func(m *group.Machine, now group.Now) { m.OffsetCommit(now, to, req) },
-		func(code kafka.ErrorCode) {
-			r := kmsg.NewPtrOffsetCommitResponse()
-			r.Version = req.Version
-			for i := range req.Topics {
-				t := kmsg.NewOffsetCommitResponseTopic()
-				t.Topic, t.TopicID = req.Topics[i].Topic, req.Topics[i].TopicID
-				for j := range req.Topics[i].Partitions {
-					p := kmsg.NewOffsetCommitResponseTopicPartition()
-					p.Partition, p.ErrorCode = req.Topics[i].Partitions[j].Partition, int16(code)
-					t.Partitions = append(t.Partitions, p)
-				}
-				r.Topics = append(r.Topics, t)
-			}
-			reply(r)
-		})
-}
-
 // OffsetFetch gives the committed offsets of one or more groups, in the order asked. Topics are named and, where they
 // exist, carry their id; nil Topics asks for all. A group that is named again is INVALID_REQUEST: an answer may be much
 // larger than its question, so each is given once. With requireStable an offset whose commit is being written is
