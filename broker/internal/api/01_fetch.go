@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"sync"
@@ -28,6 +27,10 @@ const (
 	maxPooledNames = 16 << 10
 	// maxParkedEntries bounds the lists of its request that a fetch keeps while it waits.
 	maxParkedEntries = 128
+	// maxTrimmedParts is up to where the room for partitions is kept while fewer wait, and for telling them apart.
+	maxTrimmedParts = 64
+	// freeParkedParts is how many partitions may wait however scarce memory is: with them a fetch takes about what its call does.
+	freeParkedParts = 16
 )
 
 // fetchCall is a Fetch request being served:
@@ -47,7 +50,8 @@ type fetchCall struct {
 	full    bool // the answer names every partition
 	parts   []fetchPart
 	names   []byte // of the request's topics, once its buffer is gone
-	bytes   int    // read
+	listing listing
+	bytes   int // read
 	leases  int
 	shared  int  // bytes of queued.max.request.bytes that the call holds for them
 	more    bool // a read was cut, by the request's bounds or a segment's end, and has more behind it
@@ -64,6 +68,7 @@ type fetchCall struct {
 // fetchPart is one partition of a fetch. It stands still while the fetch waits.
 type fetchPart struct {
 	key    fetchsession.Key
+	topic  int    // its number in the request that lists it
 	name   []byte // of the topic: in the request, in names or the session's
 	p      *partition.Partition
 	read   partition.ReadRequest
@@ -87,15 +92,18 @@ func (h *Handlers) fetch(c *Call) {
 		c.Abort(fmt.Sprintf("Fetch version %d: %v", c.Version, err))
 		return
 	}
-	if !c.afford(len(f.req.Topics) + len(f.req.Partitions)) {
+	if !c.afford(len(f.req.Topics) + len(f.req.Partitions) + len(f.req.Forgotten)) {
 		return
 	}
-	if code := f.open(); code != kafka.None {
+	switch code, ok := f.open(); {
+	case !ok:
+		return
+	case code != kafka.None:
 		f.refuse(code)
 		return
 	}
 	f.collect()
-	if f.stop || f.enough() || f.req.MaxWaitMS <= 0 || len(f.parts) == 0 {
+	if f.stop || f.enough() || f.req.MaxWaitMS <= 0 || len(f.parts) == 0 || !f.payToWait() {
 		f.answer()
 		return
 	}
@@ -119,146 +127,6 @@ func (f *fetchCall) maxBytes() int {
 		n = min(n, limit)
 	}
 	return n
-}
-
-// open finds the partitions to read.
-func (f *fetchCall) open() kafka.ErrorCode {
-	byID := f.call.Version >= 13
-	sessions := f.h.Sessions
-	f.full = true
-	switch f.req.SessionEpoch {
-	case fetchsession.Final:
-		if f.req.SessionID != 0 {
-			sessions.End(f.req.SessionID)
-		}
-		f.listed()
-		return kafka.None
-	case fetchsession.Initial:
-		if f.req.SessionID != 0 {
-			sessions.End(f.req.SessionID)
-		}
-		f.listed()
-		if len(f.parts) > 0 && !f.longName() {
-			f.session = sessions.Begin(byID, len(f.parts))
-		}
-		if f.session != nil {
-			f.session.Lock()
-			f.update()
-			kept := sessions.Settle(f.session)
-			f.session.Unlock()
-			if !kept {
-				f.session = nil
-			}
-		}
-		return kafka.None
-	}
-	if f.longName() {
-		return kafka.InvalidTopicException
-	}
-	s, code := sessions.Find(f.req.SessionID, f.req.SessionEpoch, byID)
-	if code != kafka.None {
-		return code
-	}
-	f.session, f.full = s, false
-	s.Lock()
-	defer s.Unlock()
-	f.update()
-	if !sessions.Settle(s) {
-		return kafka.FetchSessionIdNotFound
-	}
-	f.room(s.Len())
-	for e, i := s.First(), 0; e != nil; e, i = s.Next(e), i+1 {
-		p := &f.parts[i]
-		p.key, p.name = e.Key, e.Name
-		f.ask(p, e.Number, e.Offset, e.MaxBytes, e.LeaderEpoch, e.LastFetchedEpoch)
-	}
-	return kafka.None
-}
-
-// longName says whether the request names a topic as none can be called. A session takes no such name: each of its fetches would
-// ask for it, for every partition anew.
-func (f *fetchCall) longName() bool {
-	for t := range f.req.Topics {
-		if len(f.req.Topics[t].Name) > kafka.MaxTopicNameLength {
-			return true
-		}
-	}
-	return false
-}
-
-// keepNames copies the names of the listed topics out of the request, whose buffer goes: each once, for all its partitions.
-func (f *fetchCall) keepNames() {
-	if !f.full {
-		return // the session's
-	}
-	n := 0
-	for t := range f.req.Topics {
-		n += len(f.req.Topics[t].Name)
-	}
-	f.names = slices.Grow(f.names[:0], n)
-	for t := range f.req.Topics {
-		topic := &f.req.Topics[t]
-		from := len(f.names)
-		f.names = append(f.names, topic.Name...)
-		for i := topic.First; i < topic.End; i++ {
-			f.parts[i].name = f.names[from:]
-		}
-	}
-}
-
-// room makes place for n partitions, using memory again.
-func (f *fetchCall) room(n int) {
-	if cap(f.parts) < n {
-		f.parts = make([]fetchPart, n)
-	}
-	f.parts = f.parts[:n]
-}
-
-// listed takes the partitions that the request names.
-func (f *fetchCall) listed() {
-	f.room(len(f.req.Partitions))
-	for t := range f.req.Topics {
-		topic := &f.req.Topics[t]
-		for i := topic.First; i < topic.End; i++ {
-			p, in := &f.parts[i], &f.req.Partitions[i]
-			p.key, p.name = fetchsession.Key{ID: topic.ID, Number: in.Partition}, topic.Name
-			f.ask(p, in.Partition, in.Offset, in.MaxBytes, in.LeaderEpoch, in.LastFetchedEpoch)
-		}
-	}
-}
-
-func (f *fetchCall) ask(p *fetchPart, number kafka.Partition, offset kafka.Offset, maxBytes int32, epoch, fetched kafka.LeaderEpoch) {
-	p.read = partition.ReadRequest{From: offset, MaxBytes: max(int(maxBytes), 0), Committed: f.req.Isolation == 1,
-		LeaderEpoch: epoch, LastFetchedEpoch: fetched}
-	p.result = wire.FetchResult{Partition: number, Aborted: p.result.Aborted[:0]}
-	p.absent = false
-}
-
-// update takes a request's changes into its session, which is locked.
-func (f *fetchCall) update() {
-	for t := range f.req.Topics {
-		topic := &f.req.Topics[t]
-		name, again := string(topic.Name), bytes.Clone(topic.Name)
-		for i := topic.First; i < topic.End; i++ {
-			in := &f.req.Partitions[i]
-			k := fetchsession.Key{Topic: name, ID: topic.ID, Number: in.Partition}
-			f.session.Put(fetchsession.Entry{Key: k, Name: again, Offset: in.Offset, MaxBytes: in.MaxBytes,
-				LeaderEpoch: in.LeaderEpoch, LastFetchedEpoch: in.LastFetchedEpoch})
-			if f.full {
-				f.parts[i].key = k
-			}
-		}
-	}
-	for t := range f.req.Forgotten {
-		topic := &f.req.Forgotten[t]
-		if len(topic.Name) > kafka.MaxTopicNameLength {
-			continue // no session has it
-		}
-		name := string(topic.Name)
-		for _, n := range f.req.ForgottenPartitions[topic.First:topic.End] {
-			f.session.Forget(fetchsession.Key{Topic: name, ID: topic.ID, Number: n})
-		}
-	}
 }
 
 // collect reads every partition, as far as the request's bounds go.
@@ -424,6 +292,7 @@ func (f *fetchCall) park() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.keepNames()
+	f.trim()
 	// What it needs of the request it has in numbers and copies. The buffer would be 16 KiB for each waiting consumer.
 	f.call.Frame.Release()
 	f.call.Frame, f.call.Body = nil, nil
@@ -445,6 +314,25 @@ func (f *fetchCall) park() {
 	}
 }
 
+// payToWait takes what the partitions take while the fetch waits, beyond what its request does: that of a session names none of them.
+// Without memory for it the answer is what there is. A small fetch may wait all the same: consumers that ask again and again while
+// memory is scarce would make it no better.
+func (f *fetchCall) payToWait() bool {
+	more := f.parkedBytes() - f.call.Slot.Share
+	return more <= 0 || f.call.Conn.Share(f.call, more) || len(f.parts) <= freeParkedParts
+}
+
+// trim lets go of the room for many partitions that an earlier fetch has left.
+func (f *fetchCall) trim() {
+	if cap(f.parts) > max(2*len(f.parts), maxTrimmedParts) {
+		f.parts = slices.Clone(f.parts)
+	}
+	if cap(f.req.Topics)+cap(f.req.Partitions)+cap(f.req.Forgotten)+cap(f.req.ForgottenPartitions) > maxParkedEntries {
+		f.req.Topics, f.req.Partitions, f.req.Forgotten, f.req.ForgottenPartitions = nil, nil, nil, nil
+	}
+	f.listing.trim(maxTrimmedParts)
+}
+
 // keepPaid gives the memory back that the call holds beyond what its partitions take: nobody refers to the frame any more, and
 // a client may let it wait for as long as it likes.
 func (f *fetchCall) keepPaid() {
@@ -452,18 +340,15 @@ func (f *fetchCall) keepPaid() {
 	if n := f.call.Slot.Share - f.parkedBytes(); n > 0 {
 		f.call.Conn.Share(f.call, -n)
 	}
-	if cap(f.req.Topics)+cap(f.req.Partitions)+cap(f.req.Forgotten)+cap(f.req.ForgottenPartitions) > maxParkedEntries {
-		f.req.Topics, f.req.Partitions, f.req.Forgotten, f.req.ForgottenPartitions = nil, nil, nil, nil
-	}
 }
 
 // parkedBytes is what the partitions and their names take while the fetch waits.
 func (f *fetchCall) parkedBytes() int64 {
-	n := len(f.names)
+	n := len(f.parts) * partBytes
 	for i := range f.parts {
-		n += partBytes
-		if !f.full {
-			n += len(f.parts[i].name) // the session may end before the wait
+		// The name is the session's, which may end before the wait, or copied once for its topic.
+		if !f.full || i == 0 || f.parts[i-1].topic != f.parts[i].topic {
+			n += len(f.parts[i].name)
 		}
 	}
 	return int64(n)
@@ -522,6 +407,7 @@ func (f *fetchCall) Sent() {
 	if cap(f.names) > maxPooledNames {
 		f.names = nil
 	}
+	f.listing.trim(maxPooledParts)
 	if cap(f.parts) <= maxPooledParts {
 		f.h.fetches.Put(f)
 	}

@@ -103,16 +103,20 @@ func (p *paying) Share(c *api.Call, n int64) bool {
 // Abort completes the call without an answer, as a connection does that closes.
 func (p *paying) Abort(_ *api.Call, reason string) { p.aborted = reason }
 
-// park sends a fetch that is to wait, and gives what its call holds then.
-func (p *paying) park(t *testing.T, n *node, cl *api.Client, call *api.Call, r *kmsg.FetchRequest) int64 {
-	t.Helper()
+func (p *paying) send(n *node, cl *api.Client, call *api.Call, r *kmsg.FetchRequest) {
 	r.MaxWaitMillis = math.MaxInt32
 	f := frame(1, r)[4:]
-	waiting := n.waits.Len()
 	p.Share(call, int64(len(f)))
 	call.Client, call.Conn, call.Frame = cl, p, n.handlers.Pool.Get(len(f))
 	copy(call.Frame.B, f)
 	n.handlers.Serve(call, call.Frame.B)
+}
+
+// park sends a fetch that is to wait, and gives what its call holds then.
+func (p *paying) park(t *testing.T, n *node, cl *api.Client, call *api.Call, r *kmsg.FetchRequest) int64 {
+	t.Helper()
+	waiting := n.waits.Len()
+	p.send(n, cl, call, r)
 	if n.waits.Len() != waiting+1 || p.aborted != "" {
 		t.Fatalf("%d wait, %d did before; %s", n.waits.Len(), waiting, p.aborted)
 	}
@@ -154,5 +158,91 @@ func TestIdleFetchesLeaveTheMemoryToOthers(t *testing.T) {
 	resp := n.dial().do(produceRequest(9, 1, "t", id, map[int32][]byte{0: batch(t, 1, make([]byte, 1_000_000))}))
 	if p := produced(t, resp, 0); p.ErrorCode != 0 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// incremental is the next fetch of a session, which names nothing.
+func incremental(session, epoch int32) *kmsg.FetchRequest {
+	r := fetchRequest(12, "", kafka.TopicID{}, nil)
+	r.Topics, r.SessionID, r.SessionEpoch = nil, session, epoch
+	return r
+}
+
+// A fetch of a session names nothing and waits at all its partitions: it pays for them. Where there is no memory for that it does not
+// wait, unless it is a small one.
+func TestAFetchThatWaitsPaysForItsPartitions(t *testing.T) {
+	const partitions, least, most = 100, 376, 600
+	n := startNode(t, t.TempDir())
+	n.topic("t", partitions)
+	r := manyParts(12, "t", partitions)
+	r.SessionEpoch, r.MaxWaitMillis = 0, 0
+	session := n.dial().do(r).(*kmsg.FetchResponse).SessionID
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	cl, p, epoch := &api.Client{Ctx: ctx}, &paying{left: 1 << 20}, int32(0)
+	calls := []*api.Call{{}, {}, {}}
+	for i, r := range []func() *kmsg.FetchRequest{
+		func() *kmsg.FetchRequest { epoch++; return incremental(session, epoch) },
+		func() *kmsg.FetchRequest { return manyParts(12, "t", partitions) },
+	} {
+		before := p.left
+		held := p.park(t, n, cl, calls[i], r())
+		if held < partitions*least || held > partitions*most || before-p.left != held {
+			t.Errorf("fetch %d of %d partitions holds %d bytes while it waits, %d were taken", i, partitions, held, before-p.left)
+		}
+	}
+	p.left = partitions*least/2 + 100
+	p.send(n, cl, calls[2], incremental(session, 2))
+	if n.waits.Len() != 2 || p.done != 1 || p.aborted != "" {
+		t.Errorf("without memory for it %d wait, %d are answered %s", n.waits.Len(), p.done, p.aborted)
+	}
+	p.left = 100
+	p.release(calls[2])
+	p.park(t, n, cl, calls[2], fetchRequest(12, "t", kafka.TopicID{}, map[int32]int64{0: 0}))
+	cancel()
+	for _, call := range calls {
+		call.Cancel()
+	}
+	eventually(t, "they end", func() bool { return n.waits.Len() == 0 })
+}
+
+// The partitions of a session are paid for as those of a request are, before there is room for them.
+func TestAFetchOfALargeSessionPaysForIt(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	r := manyParts(12, "missing", 3000)
+	r.SessionEpoch = 0
+	session := n.dial().do(r).(*kmsg.FetchResponse).SessionID
+	p := &paying{left: 100_000}
+	p.send(n, &api.Client{Ctx: context.Background()}, &api.Call{}, incremental(session, 1))
+	if p.aborted == "" || p.left < 90_000 {
+		t.Errorf("aborted %q, %d bytes are left", p.aborted, p.left)
+	}
+}
+
+// A partition that is named twice is answered once, with what was asked of it last, as in Kafka: it would else wait twice.
+func TestAFetchAnswersAPartitionOnce(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	other := n.topic("other", 1)
+	id := n.topic("t", 3)
+	c := n.dial()
+	c.do(produceRequest(9, 1, "t", id, map[int32][]byte{1: batch(t, 1, make([]byte, 100))}))
+	for _, version := range []int16{4, 12, 13, 18} {
+		for _, epoch := range []int32{-1, 0} {
+			r := fetchRequest(version, "t", id, map[int32]int64{0: 0, 1: 1, 2: 0})
+			again := fetchRequest(version, "t", id, map[int32]int64{1: 0, 0: 0})
+			r.SessionEpoch, r.MaxWaitMillis = epoch, 0
+			r.Topics[0].Partitions = append(r.Topics[0].Partitions, again.Topics[0].Partitions[1])
+			r.Topics = append(r.Topics, fetchRequest(version, "other", other, map[int32]int64{0: 0}).Topics[0], again.Topics[0], kmsg.NewFetchRequestTopic())
+			r.Topics[3].Topic, r.Topics[3].TopicID = "t", id
+			resp := c.do(r).(*kmsg.FetchResponse)
+			if len(resp.Topics) != 2 || len(resp.Topics[0].Partitions) != 3 || len(resp.Topics[1].Partitions) != 1 {
+				t.Fatalf("version %d, epoch %d: %+v", version, epoch, resp.Topics)
+			}
+			for i, p := range resp.Topics[0].Partitions {
+				if p.Partition != int32(i) || p.ErrorCode != 0 || (len(p.RecordBatches) > 0) != (i == 1) {
+					t.Errorf("version %d, epoch %d: partition %d: %v with %d bytes", version, epoch, p.Partition, kafka.ErrorCode(p.ErrorCode), len(p.RecordBatches))
+				}
+			}
+		}
 	}
 }
