@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -60,6 +61,8 @@ func (h *Handlers) createTopicsNow(ctx context.Context, r *kmsg.CreateTopicsRequ
 	if len(topics) > 0 {
 		ctx, cancel := within(ctx, r.TimeoutMillis)
 		defer cancel()
+		told := &toldLines{Logger: h.Logger, left: maxToldLines}
+		defer told.end()
 		defaults := h.createdSettings(nil) // most topics have none of their own, and a request may make thousands
 		for i, result := range h.Controller.CreateTopics(ctx, topics, r.ValidateOnly) {
 			settings := defaults
@@ -68,7 +71,7 @@ func (h *Handlers) createTopicsNow(ctx context.Context, r *kmsg.CreateTopicsRequ
 			}
 			resp.Topics = append(resp.Topics, createdTopic(result, settings))
 			if result.Err == kafka.None && !r.ValidateOnly {
-				h.warnIdle(&topics[i])
+				warnIdle(told, &topics[i])
 			}
 		}
 	}
@@ -79,10 +82,10 @@ func (h *Handlers) createTopicsNow(ctx context.Context, r *kmsg.CreateTopicsRequ
 }
 
 // warnIdle logs the settings of a new topic that nothing follows from.
-func (h *Handlers) warnIdle(t *controller.NewTopic) {
+func warnIdle(told *toldLines, t *controller.NewTopic) {
 	for name := range t.Configs {
 		if why := config.TopicIdle(name); why != "" {
-			h.Logger.Warn("setting "+name+" has no effect here: "+why, "topic", t.Name)
+			told.log(slog.LevelWarn, "setting "+name+" has no effect here: "+why, "topic", t.Name)
 		}
 	}
 }

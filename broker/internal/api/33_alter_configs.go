@@ -2,6 +2,10 @@ package api
 
 import (
 	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -90,12 +94,16 @@ func (h *Handlers) alter(ctx context.Context, asked []alteration, validateOnly b
 	}
 	ctx, cancel := within(ctx, alterTimeoutMS)
 	defer cancel()
-	for i, result := range h.Controller.AlterConfigs(ctx, valid, validateOnly) {
+	before := h.Image()
+	results := h.Controller.AlterConfigs(ctx, valid, validateOnly)
+	told := &toldLines{Logger: h.Logger, left: maxToldLines}
+	for i, result := range results {
 		out[at[i]] = result
 		if result.Err == kafka.None && !validateOnly {
-			h.tellAltered(&valid[i], &result)
+			h.tellAltered(told, before, h.Image(), &valid[i], &result)
 		}
 	}
+	told.end()
 	return out
 }
 
@@ -121,23 +129,51 @@ func (h *Handlers) refuseAlteration(a *alteration) controller.ConfigResult {
 	return a.bad
 }
 
-// tellAltered logs what changed and what of it has no effect.
-func (h *Handlers) tellAltered(a *controller.ConfigAlteration, result *controller.ConfigResult) {
-	what := "topic"
-	name := a.Name
+// tellAltered logs what changed, which is less than what was asked for, and what of it has no effect.
+func (h *Handlers) tellAltered(told *toldLines, before, after *metadata.Image, a *controller.ConfigAlteration, result *controller.ConfigResult) {
+	what, name, key := "topic", a.Name, a.Name
 	if a.Kind == metadata.BrokerResource {
-		if what = "broker"; name == "" {
-			name = "all"
+		if what, name = "broker", "all"; a.Name != "" {
+			name = strconv.Itoa(int(h.NodeID)) // however it was written
+			key = name
 		}
 	}
-	for _, change := range a.Changes {
-		if change.Op == controller.DeleteConfig {
-			h.Logger.Info("setting removed", what, name, "property", change.Key)
-			continue
+	was, is := before.Config(a.Kind, key), after.Config(a.Kind, key)
+	for _, property := range slices.Sorted(maps.Keys(was)) {
+		if _, stays := is[property]; !stays {
+			told.log(slog.LevelInfo, "setting removed", what, name, "property", *clip(property))
 		}
-		h.Logger.Info("setting changed", what, name, "property", change.Key, "value", *clip(change.Value))
+	}
+	for _, property := range slices.Sorted(maps.Keys(is)) {
+		if old, had := was[property]; !had || old != is[property] {
+			told.log(slog.LevelInfo, "setting changed", what, name, "property", *clip(property), "value", *clip(is[property]))
+		}
 	}
 	for _, text := range result.Warnings {
-		h.Logger.Warn("setting "+text, what, name)
+		told.log(slog.LevelWarn, "setting "+*clip(text), what, name)
+	}
+}
+
+// maxToldLines is how many lines one request may leave in the log.
+const maxToldLines = 100
+
+// toldLines is what one request logs: so many lines, and then how many more there were.
+type toldLines struct {
+	*slog.Logger
+	left, more int
+}
+
+func (t *toldLines) log(level slog.Level, text string, args ...any) {
+	if t.left == 0 {
+		t.more++
+		return
+	}
+	t.left--
+	t.Log(context.Background(), level, text, args...)
+}
+
+func (t *toldLines) end() {
+	if t.more > 0 {
+		t.Info("settings: there were more such lines of one request", "lines", t.more)
 	}
 }
