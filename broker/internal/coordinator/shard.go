@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -183,6 +184,16 @@ func (s *shard) tell() {
 	}
 }
 
+// maxToldBytes bounds what the log is told of a name that a client has chosen, which may be 32 KB long.
+const maxToldBytes = 300
+
+func shortened(text string) string {
+	if len(text) <= maxToldBytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxToldBytes], "") + "..."
+}
+
 // carryOut gives the machine's answers and writes its records.
 func (s *shard) carryOut(now group.Now) {
 	if s.machine == nil {
@@ -192,7 +203,7 @@ func (s *shard) carryOut(now group.Now) {
 	s.groups.Store(int64(s.machine.Groups()))
 	s.g.met.rebalances.Add(float64(fx.Rebalances))
 	for _, n := range fx.Notes {
-		s.g.o.Logger.Info("group "+n.Text, "group", n.Group, "partition", s.p)
+		s.g.o.Logger.Info("group "+shortened(n.Text), "group", shortened(n.Group), "partition", s.p)
 	}
 	for _, a := range fx.Answers {
 		a.To.(func(kmsg.Response))(a.Make())
