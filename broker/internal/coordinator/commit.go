@@ -12,17 +12,19 @@ import (
 // their id.
 func (g *Groups) OffsetCommit(req *kmsg.OffsetCommitRequest, reply func(*kmsg.OffsetCommitResponse)) {
 	g.ask(req.Group, func(m *group.Machine, now group.Now) {
-		gone := g.withoutGone(req)
-		to := func(r kmsg.Response) {
-			resp := r.(*kmsg.OffsetCommitResponse)
-			resp.Topics = append(resp.Topics, gone...)
-			reply(resp)
-		}
-		if len(req.Topics) == 0 && len(gone) > 0 {
-			r := kmsg.NewPtrOffsetCommitResponse()
-			r.Version = req.Version
-			to(r)
-			return
+		to := func(r kmsg.Response) { reply(r.(*kmsg.OffsetCommitResponse)) }
+		if gone := g.withoutGone(req); len(gone) > 0 {
+			to = func(r kmsg.Response) {
+				resp := r.(*kmsg.OffsetCommitResponse)
+				resp.Topics = append(resp.Topics, gone...)
+				reply(resp)
+			}
+			if len(req.Topics) == 0 {
+				r := kmsg.NewPtrOffsetCommitResponse()
+				r.Version = req.Version
+				to(r)
+				return
+			}
 		}
 		m.OffsetCommit(now, to, req)
 	}, func(code kafka.ErrorCode) {

@@ -65,10 +65,11 @@ func (s *shard) write(now group.Now) {
 func (s *shard) fill(now group.Now, limit int) (tickets []uint64) {
 	s.builder.Reset(now.WallMS, -1, -1, -1, 0)
 	for _, w := range s.writes {
-		if len(tickets) > 0 && s.builder.Bytes()+w.Bytes+w.Count*recordOverhead > limit {
+		if len(tickets) > 0 && s.builder.Bytes()+w.Bytes+w.Records.Count()*recordOverhead > limit {
 			break
 		}
-		for r := range w.Records {
+		for i := range w.Records.Count() {
+			r := w.Records.Record(i)
 			s.builder.Append(now.WallMS, r.Key, r.Value)
 		}
 		tickets = append(tickets, w.Ticket)

@@ -146,9 +146,9 @@ func (m *Machine) removeOffsets(now Now, g *classic, gone []offsetKey, drop bool
 		n, bytes := tombstones(g.id, gone)
 		w := &removal{g: g, gone: gone[:n], more: n < len(gone), then: then, drop: drop}
 		if w.group = drop && !w.more && g.persisted; w.group {
-			n, bytes = n+1, bytes+groupKeyBytes(g.id)
+			bytes += groupKeyBytes(g.id)
 		}
-		m.write(now, Write{Count: n, Bytes: bytes, Records: w.records}, w)
+		m.write(now, Write{Bytes: bytes, Records: w}, w)
 		if !w.more {
 			return
 		}
@@ -178,15 +178,20 @@ type removal struct {
 	then  removals // may be nil
 }
 
-func (w *removal) records(yield func(Record) bool) {
-	for _, k := range w.gone {
-		if !yield(Record{Key: offsetRecordKey(w.g.id, k)}) {
-			return
-		}
-	}
+// Count implements Records.
+func (w *removal) Count() int {
 	if w.group {
-		yield(Record{Key: groupRecordKey(w.g.id)})
+		return len(w.gone) + 1
 	}
+	return len(w.gone)
+}
+
+// Record implements Records.
+func (w *removal) Record(i int) Record {
+	if i == len(w.gone) {
+		return Record{Key: groupRecordKey(w.g.id)}
+	}
+	return Record{Key: offsetRecordKey(w.g.id, w.gone[i])}
 }
 
 func (w *removal) written(m *Machine, _ Now, code kafka.ErrorCode) {

@@ -27,9 +27,6 @@
 package group
 
 import (
-	"iter"
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark/tidemark/core/clock"
@@ -56,15 +53,24 @@ type Record struct {
 
 func (r *Record) bytes() int { return len(r.Key) + len(r.Value) }
 
+// Count implements Records: a record is one.
+func (r *Record) Count() int { return 1 }
+
+// Record implements Records.
+func (r *Record) Record(int) Record { return *r }
+
 // Write asks for records to be written in one batch. Its outcome comes back through Machine.Written, in the order of the
 // tickets; one that is refused for its size may be told of at once.
 type Write struct {
-	Ticket uint64
-	Count  int // of the records
-	Bytes  int // of their keys and values
-	// Records gives the records, each made when it is asked for: they repeat a group's name, which may be long. It may be called at
-	// any time, and more than once.
-	Records iter.Seq[Record]
+	Ticket  uint64
+	Bytes   int // of the records' keys and values
+	Records Records
+}
+
+// Records makes records one by one, when they are asked for, at any time: they repeat a group's name, which may be long.
+type Records interface {
+	Count() int
+	Record(i int) Record
 }
 
 // Answer is the response to one request.
@@ -221,7 +227,7 @@ func (m *Machine) write(now Now, w Write, then continuation) {
 func (m *Machine) writeGroup(now Now, g *classic, assignment map[string][]byte, then continuation) {
 	g.persisted = true
 	r := groupRecord(g, assignment)
-	m.write(now, Write{Count: 1, Bytes: r.bytes(), Records: slices.Values([]Record{r})}, then)
+	m.write(now, Write{Bytes: r.bytes(), Records: &r}, then)
 }
 
 // expireWrites answers for the writes that take too long: below min ISR the high watermark stands still.

@@ -89,7 +89,7 @@ func (m *Machine) OffsetCommit(now Now, to Caller, req *kmsg.OffsetCommitRequest
 		return
 	}
 	w.g.commits++
-	m.write(now, Write{Count: len(w.keys), Bytes: w.bytes(), Records: w.records}, w)
+	m.write(now, Write{Bytes: w.bytes(), Records: w}, w)
 	w.ticket = m.ticket
 }
 
@@ -118,13 +118,11 @@ func (w *commitWrite) bytes() (n int) {
 	return n
 }
 
-func (w *commitWrite) records(yield func(Record) bool) {
-	for i, k := range w.keys {
-		if !yield(offsetRecord(w.group, k, &w.offsets[i])) {
-			return
-		}
-	}
-}
+// Count implements Records.
+func (w *commitWrite) Count() int { return len(w.keys) }
+
+// Record implements Records.
+func (w *commitWrite) Record(i int) Record { return offsetRecord(w.group, w.keys[i], &w.offsets[i]) }
 
 // pending is the commits of one offset that are being written.
 type pending struct {

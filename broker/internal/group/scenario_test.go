@@ -226,13 +226,14 @@ func (s *scenario) effects() {
 
 // collect makes the records of a write, which must be as large as it says.
 func (s *scenario) collect(w Write) []Record {
-	records := slices.Collect(w.Records)
+	var records []Record
 	bytes := 0
-	for i := range records {
-		bytes += records[i].bytes()
+	for i := range w.Records.Count() {
+		r := w.Records.Record(i)
+		records, bytes = append(records, r), bytes+r.bytes()
 	}
-	if len(records) != w.Count || bytes != w.Bytes {
-		s.fatal(fmt.Sprintf("write of %d records in %d bytes says %d in %d", len(records), bytes, w.Count, w.Bytes))
+	if bytes != w.Bytes {
+		s.fatal(fmt.Sprintf("write of %d bytes says %d", bytes, w.Bytes))
 	}
 	return records
 }
