@@ -149,6 +149,9 @@ const minOpenNanos = int64(time.Second)
 // have given up and sent the same again, so what has waited for longer than the request's timeout.ms is not appended.
 func (pc *produceCall) partition(topic *wire.ProduceTopic, n kafka.Partition) (p *partition.Partition, code kafka.ErrorCode) {
 	set, byID := pc.h.Replicas, pc.call.Version >= 13
+	if len(topic.Name) > kafka.MaxTopicNameLength {
+		return nil, kafka.UnknownTopicOrPartition // not to be looked up for each partition
+	}
 	if byID {
 		p, code = set.Opened(topic.ID, n)
 	} else {

@@ -17,7 +17,7 @@ func (h *Handlers) listOffsets(c *Call, req kmsg.Request) kmsg.Response {
 		out.Topic = in.Topic
 		for j := range in.Partitions {
 			p := &in.Partitions[j]
-			if doubled[kafka.TopicPartition{Topic: in.Topic, Partition: kafka.Partition(p.Partition)}] {
+			if doubled.has(i, p.Partition) {
 				o := kmsg.NewListOffsetsResponseTopicPartition()
 				o.Partition = p.Partition
 				fillOffset(&o, kafka.InvalidRequest)
@@ -33,30 +33,53 @@ func (h *Handlers) listOffsets(c *Call, req kmsg.Request) kmsg.Response {
 
 // askedTwice finds the partitions that a request names more than once. Kafka refuses them, and they alone; a look-up by time may
 // read a whole batch, so that none must be made as often as one request can name a partition.
-func askedTwice(r *kmsg.ListOffsetsRequest) map[kafka.TopicPartition]bool {
+func askedTwice(r *kmsg.ListOffsetsRequest) (d doubled) {
 	n := 0
 	for i := range r.Topics {
 		n += len(r.Topics[i].Partitions)
 	}
 	if n < 2 {
-		return nil
+		return d
 	}
-	var doubled map[kafka.TopicPartition]bool
-	seen := make(map[kafka.TopicPartition]struct{}, n)
+	first := make(map[string]int, len(r.Topics))
+	d.first = make([]int, len(r.Topics))
+	seen := make(map[askedPartition]struct{}, n)
 	for i := range r.Topics {
+		name := r.Topics[i].Topic
+		if _, again := first[name]; !again {
+			first[name] = i
+		}
+		d.first[i] = first[name]
 		for j := range r.Topics[i].Partitions {
-			tp := kafka.TopicPartition{Topic: r.Topics[i].Topic, Partition: kafka.Partition(r.Topics[i].Partitions[j].Partition)}
-			if _, again := seen[tp]; !again {
-				seen[tp] = struct{}{}
+			p := askedPartition{d.first[i], r.Topics[i].Partitions[j].Partition}
+			if _, again := seen[p]; !again {
+				seen[p] = struct{}{}
 				continue
 			}
-			if doubled == nil {
-				doubled = map[kafka.TopicPartition]bool{}
+			if d.twice == nil {
+				d.twice = map[askedPartition]bool{}
 			}
-			doubled[tp] = true
+			d.twice[p] = true
 		}
 	}
-	return doubled
+	return d
+}
+
+// askedPartition is a partition of the topic whose name stands first at a number in the request: a name may be long, and is looked at
+// once.
+type askedPartition struct {
+	topic     int
+	partition int32
+}
+
+// doubled are the partitions that a request names more than once.
+type doubled struct {
+	first []int // for each topic of the request
+	twice map[askedPartition]bool
+}
+
+func (d *doubled) has(topic int, partition int32) bool {
+	return len(d.twice) > 0 && d.twice[askedPartition{d.first[topic], partition}]
 }
 
 func fillOffset(out *kmsg.ListOffsetsResponseTopicPartition, code kafka.ErrorCode) {
@@ -70,7 +93,7 @@ func (h *Handlers) listOffset(c *Call, topic string, in *kmsg.ListOffsetsRequest
 		fillOffset(&out, kafka.UnsupportedVersion)
 		return out
 	}
-	p, code := h.Replicas.ByName([]byte(topic), kafka.Partition(in.Partition))
+	p, code := h.partitionOf(topic, in.Partition)
 	if code == kafka.None {
 		code = p.CheckEpoch(kafka.LeaderEpoch(in.CurrentLeaderEpoch))
 	}

@@ -18,7 +18,7 @@ func (h *Handlers) deleteRecords(c *Call, req kmsg.Request) kmsg.Response {
 			t.Topic = r.Topics[i].Topic
 			for _, asked := range r.Topics[i].Partitions {
 				p := kmsg.NewDeleteRecordsResponseTopicPartition()
-				start, code := h.deleteBefore(t.Topic, kafka.Partition(asked.Partition), kafka.Offset(asked.Offset))
+				start, code := h.deleteBefore(t.Topic, asked.Partition, kafka.Offset(asked.Offset))
 				p.Partition, p.LowWatermark, p.ErrorCode = asked.Partition, int64(start), int16(code)
 				t.Partitions = append(t.Partitions, p)
 			}
@@ -29,11 +29,11 @@ func (h *Handlers) deleteRecords(c *Call, req kmsg.Request) kmsg.Response {
 	return nil
 }
 
-func (h *Handlers) deleteBefore(topic string, n kafka.Partition, before kafka.Offset) (kafka.Offset, kafka.ErrorCode) {
+func (h *Handlers) deleteBefore(topic string, n int32, before kafka.Offset) (kafka.Offset, kafka.ErrorCode) {
 	if controller.InternalTopic(topic) && h.Image().Topic(topic) != nil {
 		return kafka.NoOffset, kafka.InvalidTopicException
 	}
-	p, code := h.Replicas.ByTopic(topic, n)
+	p, code := h.partitionOf(topic, n)
 	if code != kafka.None {
 		return kafka.NoOffset, code
 	}

@@ -18,7 +18,7 @@ func (h *Handlers) offsetForLeaderEpoch(_ *Call, req kmsg.Request) kmsg.Response
 			q := &in.Partitions[j]
 			a := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 			a.Partition, a.LeaderEpoch, a.EndOffset = q.Partition, -1, -1
-			p, code := h.Replicas.ByName([]byte(in.Topic), kafka.Partition(q.Partition))
+			p, code := h.partitionOf(in.Topic, q.Partition)
 			if code == kafka.None {
 				code = p.CheckEpoch(kafka.LeaderEpoch(q.CurrentLeaderEpoch))
 			}

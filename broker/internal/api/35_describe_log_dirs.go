@@ -64,6 +64,9 @@ func wantedLogs(r *kmsg.DescribeLogDirsRequest) map[kafka.TopicPartition]bool {
 	}
 	wanted := map[kafka.TopicPartition]bool{}
 	for i := range r.Topics {
+		if len(r.Topics[i].Topic) > kafka.MaxTopicNameLength {
+			continue // no log has such a name
+		}
 		for _, p := range r.Topics[i].Partitions {
 			wanted[kafka.TopicPartition{Topic: r.Topics[i].Topic, Partition: kafka.Partition(p)}] = true
 		}

@@ -17,15 +17,21 @@ func (h *Handlers) describeProducers(c *Call, req kmsg.Request) kmsg.Response {
 		for i := range r.Topics {
 			t := kmsg.NewDescribeProducersResponseTopic()
 			t.Topic = r.Topics[i].Topic
+			unknown := len(t.Topic) > kafka.MaxTopicNameLength // and not to be looked up for each partition
 			for _, n := range r.Topics[i].Partitions {
 				tp := kafka.TopicPartition{Topic: t.Topic, Partition: kafka.Partition(n)}
-				if told[tp] {
+				if !cost.take(toldProducerBytes) {
+					return
+				}
+				if !unknown && told[tp] {
 					again := kmsg.NewDescribeProducersResponseTopicPartition()
 					again.Partition, again.ErrorCode = n, int16(kafka.InvalidRequest)
 					t.Partitions = append(t.Partitions, again)
 					continue
 				}
-				told[tp] = true
+				if !unknown {
+					told[tp] = true
+				}
 				all, ok := h.producersOf(t.Topic, n, cost)
 				if !ok {
 					return
@@ -39,7 +45,7 @@ func (h *Handlers) describeProducers(c *Call, req kmsg.Request) kmsg.Response {
 	return nil
 }
 
-// toldProducerBytes is what a producer takes in memory: in the answer and, twice, in its encoding, which grows by being copied.
+// toldProducerBytes is what a producer, or a partition, takes in memory: in the answer and, twice, in its encoding, which grows by being copied.
 const toldProducerBytes = 200
 
 // producersOf tells a partition's producers; false when there is no memory for them and the call has been aborted.
@@ -51,7 +57,7 @@ func (h *Handlers) producersOf(topic string, n int32, cost *answerCost) (_ kmsg.
 		out.ErrorCode, out.ErrorMessage = int16(code), kmsg.StringPtr(code.Error())
 		return out, true
 	}
-	p, code := h.Replicas.ByTopic(topic, kafka.Partition(n))
+	p, code := h.partitionOf(topic, n)
 	if code != kafka.None {
 		return fail(code)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark/tidemark/broker/internal/coordinator"
 	"github.com/tidemark/tidemark/broker/internal/partition"
 	"github.com/tidemark/tidemark/core/buf"
+	"github.com/tidemark/tidemark/core/kafka"
 	"github.com/tidemark/tidemark/core/wire"
 )
 
@@ -158,6 +159,15 @@ func (h *Handlers) large(r *row, c *Call) {
 		}
 	}
 	h.handle(r, c, req)
+}
+
+// partitionOf finds a partition, opening its log at its first use. A name that no topic can have is not looked up: a request may hold one
+// of megabytes, and ask for thousands of its partitions.
+func (h *Handlers) partitionOf(topic string, n int32) (*partition.Partition, kafka.ErrorCode) {
+	if len(topic) > kafka.MaxTopicNameLength {
+		return nil, kafka.UnknownTopicOrPartition
+	}
+	return h.Replicas.ByTopic(topic, kafka.Partition(n))
 }
 
 func (h *Handlers) handle(r *row, c *Call, req kmsg.Request) {
