@@ -284,7 +284,7 @@ func TestManyConsumersOneProducer(t *testing.T) {
 func TestFetchSessionsKeepToTheirMemory(t *testing.T) {
 	b := start(t, proc.Options{Data: t.TempDir()})
 	request := func(session, epoch int32, first, n int32) *kmsg.FetchRequest {
-		r := fetchRequest(strings.Repeat("t", 30_000), nil) // a long name is memory for little work
+		r := fetchRequest(strings.Repeat("t", 249), nil) // a long name is memory for little work
 		r.SessionID, r.SessionEpoch = session, epoch
 		for i := range n {
 			p := kmsg.NewFetchRequestTopicPartition()
@@ -293,21 +293,22 @@ func TestFetchSessionsKeepToTheirMemory(t *testing.T) {
 		}
 		return r
 	}
+	const many = 100_000
 	one, other := dial(t, b.Addr), dial(t, b.Addr)
-	held := ask[*kmsg.FetchResponse](one, request(0, 0, 0, 3000))
+	held := ask[*kmsg.FetchResponse](one, request(0, 0, 0, many))
 	if held.ErrorCode != 0 || held.SessionID == 0 {
 		t.Fatalf("the first session: error %d, id %d", held.ErrorCode, held.SessionID)
 	}
-	if r := ask[*kmsg.FetchResponse](other, request(0, 0, 0, 3000)); r.ErrorCode != 0 || r.SessionID != 0 || len(r.Topics[0].Partitions) != 3000 {
+	if r := ask[*kmsg.FetchResponse](other, request(0, 0, 0, many)); r.ErrorCode != 0 || r.SessionID != 0 || len(r.Topics[0].Partitions) != many {
 		t.Errorf("a session of as many once more: error %d, id %d; want a full answer and no session", r.ErrorCode, r.SessionID)
 	}
-	if figure(t, b, "tidemark_fetch_session_partitions") != 3000 || figure(t, b, "tidemark_fetch_sessions_refused_total") != 1 {
+	if figure(t, b, "tidemark_fetch_session_partitions") != many || figure(t, b, "tidemark_fetch_sessions_refused_total") != 1 {
 		t.Error("the figures do not tell of it")
 	}
-	if r := ask[*kmsg.FetchResponse](one, request(held.SessionID, 1, 3000, 2500)); r.ErrorCode != 70 {
+	if r := ask[*kmsg.FetchResponse](one, request(held.SessionID, 1, many, many*7/10)); r.ErrorCode != 70 {
 		t.Errorf("a session that grows too large: error %d, want FETCH_SESSION_ID_NOT_FOUND", r.ErrorCode)
 	}
-	if r := ask[*kmsg.FetchResponse](other, request(0, 0, 0, 1000)); r.ErrorCode != 0 || r.SessionID == 0 {
+	if r := ask[*kmsg.FetchResponse](other, request(0, 0, 0, many/3)); r.ErrorCode != 0 || r.SessionID == 0 {
 		t.Errorf("once it is gone: error %d, session %d", r.ErrorCode, r.SessionID)
 	}
 }
