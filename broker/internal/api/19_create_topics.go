@@ -18,7 +18,12 @@ import (
 func (h *Handlers) createTopics(c *Call, req kmsg.Request) kmsg.Response {
 	r := req.(*kmsg.CreateTopicsRequest)
 	reply, ctx := c.Later(), c.Context()
-	go func() { reply(h.createTopicsNow(ctx, r)) }()
+	cost := &answerCost{c: c}
+	go func() {
+		if resp := h.createTopicsNow(ctx, r, cost); resp != nil {
+			reply(resp)
+		}
+	}()
 	return nil
 }
 
@@ -31,9 +36,16 @@ func within(ctx context.Context, timeoutMS int32) (context.Context, context.Canc
 }
 
 // createTopicsNow blocks until the topics are committed. Topics that are refused before the controller sees them come
-// last, as in Kafka.
-func (h *Handlers) createTopicsNow(ctx context.Context, r *kmsg.CreateTopicsRequest) kmsg.Response {
+// last, as in Kafka. Without memory for the answer nothing is created: the call has been aborted, and the response is nil.
+func (h *Handlers) createTopicsNow(ctx context.Context, r *kmsg.CreateTopicsRequest, cost *answerCost) kmsg.Response {
 	resp := kmsg.NewPtrCreateTopicsResponse()
+	var defaults []kmsg.CreateTopicsResponseTopicConfig // most topics have none of their own, and a request may make thousands
+	if r.Version >= 5 {
+		defaults = h.createdSettings(nil)
+	}
+	if !cost.take(createdCost(r, defaults)) {
+		return nil
+	}
 	times := map[string]int{}
 	for i := range r.Topics {
 		times[r.Topics[i].Topic]++
@@ -63,10 +75,9 @@ func (h *Handlers) createTopicsNow(ctx context.Context, r *kmsg.CreateTopicsRequ
 		defer cancel()
 		told := &toldLines{Logger: h.Logger, left: maxToldLines}
 		defer told.end()
-		defaults := h.createdSettings(nil) // most topics have none of their own, and a request may make thousands
 		for i, result := range h.Controller.CreateTopics(ctx, topics, r.ValidateOnly) {
 			settings := defaults
-			if len(topics[i].Configs) > 0 && result.Err == kafka.None {
+			if r.Version >= 5 && len(topics[i].Configs) > 0 && result.Err == kafka.None {
 				settings = h.createdSettings(topics[i].Configs)
 			}
 			resp.Topics = append(resp.Topics, createdTopic(result, settings))
@@ -78,7 +89,50 @@ func (h *Handlers) createTopicsNow(ctx context.Context, r *kmsg.CreateTopicsRequ
 	for _, result := range refused {
 		resp.Topics = append(resp.Topics, createdTopic(result, nil))
 	}
-	return resp
+	n := 0
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		if n += toldTopicBytes + len(t.Topic); t.ErrorMessage != nil {
+			n += len(*t.ErrorMessage)
+		}
+		n += settingsBytes(t.Configs)
+	}
+	return &paidResponse{resp, n}
+}
+
+const (
+	createdTopicBytes   = 256 // what a created topic takes decoded, and encoded beside its name, settings or error
+	createdSettingBytes = 64  // what a setting takes decoded
+	toldTopicBytes      = 48  // what a topic takes encoded, beside its name, settings or error
+	toldSettingBytes    = 12  // what a setting takes encoded, beside its name and value
+)
+
+// createdCost bounds what the answer takes. The defaults are shared; settings that include some of a topic's own are not.
+func createdCost(r *kmsg.CreateTopicsRequest, defaults []kmsg.CreateTopicsResponseTopicConfig) (n int64) {
+	each := createdTopicBytes + max(settingsBytes(defaults), maxErrorText+len("..."))
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		if n += int64(each + len(t.Topic)); len(t.Configs) == 0 || len(defaults) == 0 {
+			continue
+		}
+		n += int64(len(defaults) * createdSettingBytes)
+		for _, own := range t.Configs {
+			if own.Value != nil {
+				n += int64(len(*own.Value))
+			}
+		}
+	}
+	return n
+}
+
+// settingsBytes bounds what settings take encoded.
+func settingsBytes(list []kmsg.CreateTopicsResponseTopicConfig) (n int) {
+	for i := range list {
+		if n += toldSettingBytes + len(list[i].Name); list[i].Value != nil {
+			n += len(*list[i].Value)
+		}
+	}
+	return n
 }
 
 // warnIdle logs the settings of a new topic that nothing follows from.

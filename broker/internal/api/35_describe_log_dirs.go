@@ -22,6 +22,10 @@ import (
 // can become its place.
 func (h *Handlers) describeLogDirs(c *Call, req kmsg.Request) kmsg.Response {
 	r := req.(*kmsg.DescribeLogDirsRequest)
+	// All logs are gone through, whatever is asked for.
+	if cost := (&answerCost{c: c}); !cost.take(int64(h.Image().NumPartitions()) * describedLogBytes) {
+		return nil
+	}
 	reply := c.Later()
 	go func() { // it asks the file systems
 		resp := kmsg.NewPtrDescribeLogDirsResponse()
@@ -37,6 +41,10 @@ func (h *Handlers) describeLogDirs(c *Call, req kmsg.Request) kmsg.Response {
 	}()
 	return nil
 }
+
+// describedLogBytes is what a log takes in memory: in the folder's list and the tables that it is made with, in the answer, and in its
+// encoding, which grows by being copied.
+const describedLogBytes = 256
 
 // addUnused adds the partitions without a log, and keeps the order.
 func (h *Handlers) addUnused(f *logdir.Folder) {

@@ -20,15 +20,19 @@ func (h *Handlers) describeTopicPartitions(c *Call, req kmsg.Request) kmsg.Respo
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
+	d := &partitionPage{img: h.Image(), resp: resp, left: max(1, int(min(r.ResponsePartitionLimit, h.Config.MaxRequestPartitionSizeLimit))),
+		cost: answerCost{c: c}}
 	if k := r.Cursor; k != nil && (k.Partition < 0 || len(names) > 0 && !slices.Contains(names, k.Topic)) {
 		for _, name := range names {
+			if !d.pay(toldPageTopicBytes+len(name), describedTopicBytes) {
+				return nil
+			}
 			t := kmsg.NewDescribeTopicPartitionsResponseTopic()
 			t.ErrorCode, t.Topic, t.AuthorizedOperations = int16(kafka.InvalidRequest), kmsg.StringPtr(name), operationsUnasked
 			resp.Topics = append(resp.Topics, t)
 		}
-		return resp
+		return d.paid()
 	}
-	d := &partitionPage{img: h.Image(), resp: resp, left: max(1, int(min(r.ResponsePartitionLimit, h.Config.MaxRequestPartitionSizeLimit)))}
 	var from string
 	if r.Cursor != nil {
 		from, d.cursor = r.Cursor.Topic, r.Cursor
@@ -39,14 +43,14 @@ func (h *Handlers) describeTopicPartitions(c *Call, req kmsg.Request) kmsg.Respo
 				break
 			}
 		}
-		return resp
+		return d.paid()
 	}
 	for _, name := range names {
 		if name >= from && !d.add(name, d.img.Topic(name)) {
 			break
 		}
 	}
-	return resp
+	return d.paid()
 }
 
 // partitionPage is an answer under way.
@@ -55,12 +59,40 @@ type partitionPage struct {
 	resp   *kmsg.DescribeTopicPartitionsResponse
 	cursor *kmsg.DescribeTopicPartitionsRequestCursor
 	left   int // partitions that still fit
+	cost   answerCost
+	told   int  // bytes of the answer, at most
+	broke  bool // there was no memory, and the call has been aborted
+}
+
+const (
+	toldPageTopicBytes     = 64  // what a topic takes encoded, beside its name
+	describedTopicBytes    = 128 // and decoded
+	toldPagePartitionBytes = 64  // what a partition takes encoded, beside its replicas
+	describedPartBytes     = 256 // and decoded
+)
+
+// pay takes memory for so many bytes of the answer and what they are encoded from; false when there is none.
+func (d *partitionPage) pay(told, decoded int) bool {
+	d.told += told
+	d.broke = d.broke || !d.cost.take(int64(told+decoded))
+	return !d.broke
+}
+
+// paid is the answer; nil when the call has been aborted.
+func (d *partitionPage) paid() kmsg.Response {
+	if d.broke {
+		return nil
+	}
+	return &paidResponse{d.resp, d.told}
 }
 
 // add describes a topic, nil when there is none of that name, and answers false when the page is full.
 func (d *partitionPage) add(name string, topic *metadata.Topic) bool {
 	if d.left == 0 { // there is more: the next page begins here
 		d.next(name, 0)
+		return false
+	}
+	if !d.pay(toldPageTopicBytes+len(name), describedTopicBytes) {
 		return false
 	}
 	t := kmsg.NewDescribeTopicPartitionsResponseTopic()
@@ -80,6 +112,11 @@ func (d *partitionPage) add(name string, topic *metadata.Topic) bool {
 	}
 	end := min(first+d.left, len(topic.Partitions))
 	for i := first; i < end; i++ {
+		p := &topic.Partitions[i]
+		ids := 4 * (2*len(p.Replicas) + len(p.ISR) + len(p.ELR) + len(p.LastKnownELR)) // some of the replicas may be offline
+		if !d.pay(toldPagePartitionBytes+ids, describedPartBytes+ids) {
+			return false
+		}
 		t.Partitions = append(t.Partitions, d.partition(i, &topic.Partitions[i]))
 	}
 	d.left -= end - first
@@ -95,6 +132,7 @@ func (d *partitionPage) next(name string, partition int) {
 	n := kmsg.NewDescribeTopicPartitionsResponseNextCursor()
 	n.Topic, n.Partition = name, int32(partition)
 	d.resp.NextCursor = &n
+	d.told += toldPageTopicBytes + len(name)
 }
 
 func (d *partitionPage) partition(i int, p *metadata.Partition) kmsg.DescribeTopicPartitionsResponseTopicPartition {

@@ -71,3 +71,39 @@ func TestFeaturesThatFailTogetherShareTheirWords(t *testing.T) {
 		}
 	}
 }
+
+// TestTheSettingsOfCreatedTopicsTakeMemory: from version 5 on each topic's settings are told, also when nothing is created.
+func TestTheSettingsOfCreatedTopicsTakeMemory(t *testing.T) {
+	n, _ := newTopicNode(t)
+	for _, setting := range [][]string{nil, {"retention.ms=77"}} {
+		req := kmsg.NewPtrCreateTopicsRequest()
+		req.ValidateOnly = true
+		for i := range 400 {
+			req.Topics = append(req.Topics, topicRequest(fmt.Sprint("t", i), 1, setting...))
+		}
+		what := fmt.Sprint("settings ", setting)
+		answer := n.paysForAll(what, req, 7)
+		if _, _, allocated := n.pays(req, 7, 1<<30); len(setting) == 0 && allocated > 7*uint64(len(answer)) {
+			t.Errorf("%s: an answer of %d bytes allocates %d", what, len(answer), allocated)
+		}
+		if answer, paid, _ := n.pays(req, 4, 1<<30); paid > 400*2000 || len(answer) > 400*50 {
+			t.Errorf("%s: version 4 pays %d for an answer of %d bytes", what, paid, len(answer))
+		}
+	}
+	if answer, _, _ := n.pays(&kmsg.CreateTopicsRequest{Topics: []kmsg.CreateTopicsRequestTopic{topicRequest("t", 1)}, TimeoutMillis: 10_000}, 7, 0); strings.HasPrefix(answer, "abort") {
+		t.Error("one topic pays")
+	}
+}
+
+// TestAPageOfTopicsTakesMemory: each unknown name is told.
+func TestAPageOfTopicsTakesMemory(t *testing.T) {
+	n, _ := newTopicNode(t)
+	req := kmsg.NewPtrDescribeTopicPartitionsRequest()
+	req.ResponsePartitionLimit = 2000
+	for i := range 3000 {
+		req.Topics = append(req.Topics, kmsg.DescribeTopicPartitionsRequestTopic{Topic: fmt.Sprint(strings.Repeat("t", 100), i)})
+	}
+	n.paysForAll("unknown topics", req, 0)
+	req.Cursor = &kmsg.DescribeTopicPartitionsRequestCursor{Topic: "none"}
+	n.paysForAll("a cursor that is not among them", req, 0)
+}
