@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -87,9 +88,12 @@ func TestASessionTakesNoNameThatIsTooLong(t *testing.T) {
 
 // paying is a connection of requests that hold memory, of which there is so much.
 type paying struct {
-	loop
-	left int64
+	left     int64
+	aborted  string
+	answered atomic.Int32 // by any goroutine
 }
+
+func (p *paying) Completed(*api.Call) { p.answered.Add(1) }
 
 func (p *paying) Share(c *api.Call, n int64) bool {
 	if n > p.left {
@@ -193,11 +197,11 @@ func TestAFetchThatWaitsPaysForItsPartitions(t *testing.T) {
 	}
 	p.left = partitions*least/2 + 100
 	p.send(n, cl, calls[2], incremental(session, 2))
-	if n.waits.Len() != 2 || p.done != 1 || p.aborted != "" {
-		t.Errorf("without memory for it %d wait, %d are answered %s", n.waits.Len(), p.done, p.aborted)
+	if n.waits.Len() != 2 || p.answered.Load() != 1 || p.aborted != "" {
+		t.Errorf("without memory for it %d wait, %d are answered %s", n.waits.Len(), p.answered.Load(), p.aborted)
 	}
 	p.left = 100
-	p.release(calls[2])
+	new(loop).release(calls[2])
 	p.park(t, n, cl, calls[2], fetchRequest(12, "t", kafka.TopicID{}, map[int32]int64{0: 0}))
 	cancel()
 	for _, call := range calls {
