@@ -25,25 +25,44 @@ const noTransactions = "transactions are not served by this broker"
 // The first request for a group creates __consumer_offsets.
 func (h *Handlers) findCoordinator(c *Call, r kmsg.Request) kmsg.Response {
 	req := r.(*kmsg.FindCoordinatorRequest)
+	cost := &answerCost{c: c}
 	if req.CoordinatorType != groupKeyType || h.Image().Topic(kafka.OffsetsTopic) != nil {
-		return h.foundCoordinators(req, c.Listener, nil)
+		return h.foundCoordinators(req, c.Listener, nil, cost)
 	}
 	reply := c.Later()
 	ctx, listener := c.Context(), c.Listener
 	go func() { // creating a topic waits for the controller
-		reply(h.foundCoordinators(req, listener, h.Groups.EnsureTopic(ctx)))
+		if resp := h.foundCoordinators(req, listener, h.Groups.EnsureTopic(ctx), cost); resp != nil {
+			reply(resp)
+		}
 	}()
 	return nil
 }
 
-// foundCoordinators answers; ensured is why there is no __consumer_offsets.
-func (h *Handlers) foundCoordinators(req *kmsg.FindCoordinatorRequest, listener string, ensured error) *kmsg.FindCoordinatorResponse {
+const (
+	foundCoordinatorBytes = 128 // what a coordinator takes decoded
+	toldCoordinatorBytes  = 32  // what it takes encoded, beside its strings
+)
+
+// foundCoordinators answers; ensured is why there is no __consumer_offsets. It is nil when there is no memory for the answer and the
+// call has been aborted.
+func (h *Handlers) foundCoordinators(req *kmsg.FindCoordinatorRequest, listener string, ensured error, cost *answerCost) kmsg.Response {
 	resp := kmsg.NewPtrFindCoordinatorResponse()
 	if req.Version >= 4 {
+		n := 0
 		for _, key := range req.CoordinatorKeys {
-			resp.Coordinators = append(resp.Coordinators, h.coordinatorOf(req.CoordinatorType, key, listener, ensured))
+			found := h.coordinatorOf(req.CoordinatorType, key, listener, ensured)
+			told := toldCoordinatorBytes + len(found.Key) + len(found.Host)
+			if found.ErrorMessage != nil {
+				told += len(*found.ErrorMessage)
+			}
+			if !cost.take(int64(told + foundCoordinatorBytes)) {
+				return nil
+			}
+			n += told
+			resp.Coordinators = append(resp.Coordinators, found)
 		}
-		return resp
+		return &paidResponse{resp, n}
 	}
 	one := h.coordinatorOf(req.CoordinatorType, req.CoordinatorKey, listener, ensured)
 	resp.NodeID, resp.Host, resp.Port = one.NodeID, one.Host, one.Port

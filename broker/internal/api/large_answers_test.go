@@ -107,3 +107,17 @@ func TestAPageOfTopicsTakesMemory(t *testing.T) {
 	req.Cursor = &kmsg.DescribeTopicPartitionsRequestCursor{Topic: "none"}
 	n.paysForAll("a cursor that is not among them", req, 0)
 }
+
+// TestManyCoordinatorsTakeMemory: one request may ask for those of many groups.
+func TestManyCoordinatorsTakeMemory(t *testing.T) {
+	n := newGroupNode(t)
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	for i := range 3000 {
+		req.CoordinatorKeys = append(req.CoordinatorKeys, fmt.Sprint(strings.Repeat("g", 100), i))
+	}
+	for range 2 { // the first creates the topic
+		n.paysForAll("coordinators", req, 4)
+	}
+	req.CoordinatorType = transactionKeyType
+	n.paysForAll("coordinators of transactions", req, 6)
+}
