@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -31,6 +32,8 @@ const (
 	maxTrimmedParts = 64
 	// freeParkedParts is how many partitions may wait however scarce memory is: with them a fetch takes about what its call does.
 	freeParkedParts = 16
+	// restTime is how long a fetch waits at most for whose partitions there is no memory.
+	restTime = 100 * time.Millisecond
 )
 
 // fetchCall is a Fetch request being served:
@@ -58,6 +61,7 @@ type fetchCall struct {
 	inFile  bool // a read from memory alone was not enough
 	stop    bool // answer at once: an error, a diverging epoch
 	waiting bool
+	resting bool // it waits without its partitions
 	source  commitlog.Source
 	warmed  uint64 // log folders whose pages were read in, a bit for each
 
@@ -103,8 +107,12 @@ func (h *Handlers) fetch(c *Call) {
 		return
 	}
 	f.collect()
-	if f.stop || f.enough() || f.req.MaxWaitMS <= 0 || len(f.parts) == 0 || !f.payToWait() {
+	if f.stop || f.enough() || f.req.MaxWaitMS <= 0 || len(f.parts) == 0 {
 		f.answer()
+		return
+	}
+	if !f.payToWait() {
+		f.rest()
 		return
 	}
 	f.park()
@@ -315,11 +323,27 @@ func (f *fetchCall) park() {
 }
 
 // payToWait takes what the partitions take while the fetch waits, beyond what its request does: that of a session names none of them.
-// Without memory for it the answer is what there is. A small fetch may wait all the same: consumers that ask again and again while
-// memory is scarce would make it no better.
+// A small fetch may wait however scarce memory is.
 func (f *fetchCall) payToWait() bool {
 	more := f.parkedBytes() - f.call.Slot.Share
 	return more <= 0 || f.call.Conn.Share(f.call, more) || len(f.parts) <= freeParkedParts
+}
+
+// rest waits a moment without partitions, for which there is no memory, and with its request. Consumers that were answered at once would
+// ask at once again, as long as memory is scarce.
+func (f *fetchCall) rest() {
+	f.drop()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.call.Conn.Share(f.call, -int64(f.shared))
+	f.shared, f.parts = 0, nil
+	f.waiting, f.resting = true, true
+	f.wait.Arm(math.MaxInt64, f)
+	f.call.wait.Store(f)
+	f.h.Purgatory.Add(&f.timeout, min(time.Duration(f.req.MaxWaitMS)*time.Millisecond, restTime), f)
+	if f.call.Ctx.Err() != nil {
+		f.Expired()
+	}
 }
 
 // trim lets go of the room for many partitions that an earlier fetch has left.
@@ -379,6 +403,10 @@ func (f *fetchCall) run() {
 	if f.call.Ctx.Err() != nil {
 		f.call.NoAnswer()
 		return
+	}
+	if f.resting {
+		f.resting = false
+		f.reopen()
 	}
 	// What has just been appended lies in memory. A worker must not wait for a disk, which may hang: what needs a file gets a
 	// goroutine of its own, as the reading of a connection has one.

@@ -59,13 +59,39 @@ func (f *fetchCall) open() (code kafka.ErrorCode, ok bool) {
 	if !f.call.afford(s.Len()) {
 		return kafka.None, false
 	}
+	f.follow(s)
+	return kafka.None, true
+}
+
+// reopen finds the partitions of a fetch again that has waited without them.
+func (f *fetchCall) reopen() {
+	s := f.session
+	if s != nil {
+		s.Lock()
+		defer s.Unlock()
+	}
+	if !f.full {
+		f.follow(s)
+		return
+	}
+	f.listed()
+	for i := range f.parts {
+		if p := &f.parts[i]; i > 0 && f.parts[i-1].topic == p.topic {
+			p.key.Topic = f.parts[i-1].key.Topic
+		} else if s != nil {
+			p.key.Topic = string(p.name)
+		}
+	}
+}
+
+// follow takes the partitions of a session, which is locked.
+func (f *fetchCall) follow(s *fetchsession.Session) {
 	f.room(s.Len())
 	for e, i := s.First(), 0; e != nil; e, i = s.Next(e), i+1 {
 		p := &f.parts[i]
 		p.key, p.name = e.Key, e.Name
 		f.ask(p, e.Number, e.Offset, e.MaxBytes, e.LeaderEpoch, e.LastFetchedEpoch)
 	}
-	return kafka.None, true
 }
 
 // longName says whether the request names a topic as none can be called. A session takes no such name: each of its fetches would
