@@ -170,6 +170,11 @@ func settings(f *runFlags, logger *slog.Logger) (cfg *config.Broker, temporary s
 		logger.Info("no --data given: records live in a temporary folder that is removed at the end", "folder", temporary)
 	}
 	cfg, warnings, err := config.Load(f.config, over)
+	if err == nil && f.data != "" && f.config != "" && !overrides(f.overrides, "metadata.log.dir") {
+		if file, _, ferr := config.Load(f.config, f.overrides); ferr == nil && file.MetadataLogDir != "" {
+			logger.Warn("--data takes the place of the file's metadata.log.dir too; say -o metadata.log.dir=... to keep it", "was", file.MetadataLogDir)
+		}
+	}
 	if err == nil && f.listen != "" && len(cfg.AdvertisedListeners) > 0 && !overrides(over, "advertised.listeners") {
 		logger.Warn("--listen takes the place of the file's advertised.listeners too: they name another address; say -o advertised.listeners=... to give one",
 			"was", cfg.AdvertisedListeners)

@@ -18,7 +18,7 @@ func (b *Broker) checkMetadataPlace() error {
 	if err != nil {
 		return err
 	}
-	if other := b.dirs.Has(controller.Folder, dir); other != "" {
+	if other := b.dirs.Has(controller.Folder, func(d string) bool { return sameFolder(d, dir) }); other != "" {
 		return fmt.Errorf("the cluster's metadata lies in %s/%s, and is looked for in %s: name %s first in log.dirs, or as metadata.log.dir "+
 			"(or, where it is an old one, move %s/%s away)", other, controller.Folder, dir, other, other, controller.Folder)
 	}
@@ -34,10 +34,23 @@ func (b *Broker) checkMetadataPlace() error {
 		dir, controller.Folder, folder, b.dirs.ClusterID())
 }
 
+// sameFolder tells whether two names are of one folder, by links or from the working folder too.
+func sameFolder(a, b string) bool { return resolved(a) == resolved(b) }
+
+func resolved(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real
+	}
+	return filepath.Clean(dir)
+}
+
 // lockMetadata keeps other brokers from a metadata folder that is no log folder, which has a lock of its own.
 func (b *Broker) lockMetadata() error {
 	dir := b.o.Config.MetadataDir()
-	if slices.ContainsFunc(b.o.Config.LogDirs, func(d string) bool { return filepath.Clean(d) == filepath.Clean(dir) }) {
+	if slices.ContainsFunc(b.o.Config.LogDirs, func(d string) bool { return sameFolder(d, dir) }) {
 		return nil
 	}
 	if err := b.o.FS.MkdirAll(dir); err != nil {

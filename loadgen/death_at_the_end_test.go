@@ -30,7 +30,7 @@ func TestATargetMayDieAsTheWindowEnds(t *testing.T) {
 func TestATargetThatDiesLateIsFoundDead(t *testing.T) {
 	s := latency(500)
 	s.WarmUp, s.Window, s.Drain = 0, workload.Duration(600*time.Millisecond), workload.Duration(10*time.Second)
-	to := target(t, sink.Script{})
+	to := target(t, sink.Script{Freezes: []sink.Freeze{{AfterRecords: 100, For: time.Hour}}}) // so that something has no answer when it dies
 	go func() {
 		for to.Stats().Records < 100 {
 			<-time.After(time.Millisecond)

@@ -22,9 +22,9 @@ func TestARetryExplainsItsDuplicatesWheneverItWas(t *testing.T) {
 		{"while probing", workload.DriverRaw, sink.Script{Faults: hangup(3)}, ""},
 		{"in the warm-up", workload.DriverRaw, sink.Script{Faults: hangup(20)}, ""},
 		{"in the drain", workload.DriverRaw, sink.Script{Faults: hangup(600), Freezes: []sink.Freeze{{AfterRecords: 580, For: 400 * time.Millisecond}}}, ""},
-		{"in the warm-up, by kgo", workload.DriverKgo, sink.Script{Faults: hangup(20)}, ""},
+		{"in the warm-up, by kgo", workload.DriverKgo, sink.Script{Faults: hangup(8)}, ""},
 		{"never", workload.DriverRaw, sink.Script{Faults: []sink.Fault{{Kind: sink.Repeat, Batch: 200}}}, "no retry explains them"},
-		{"after an answer, by kgo", workload.DriverKgo, sink.Script{Faults: []sink.Fault{{Kind: sink.StoreFail, Code: kafka.RequestTimedOut, Batch: 20}}}, "whether it sent them twice itself is not known"},
+		{"after an answer, by kgo", workload.DriverKgo, sink.Script{Faults: []sink.Fault{{Kind: sink.StoreFail, Code: kafka.RequestTimedOut, Batch: 8}}}, "whether it sent them twice itself is not known"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -50,7 +51,7 @@ func (s shelf) take(build func(path string) error) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(s.dir, shelfBinary+sum[:16])
-	for {
+	for range 10 { // each round but the first follows a removal by another process
 		err := os.Link(fresh, path) // unlike a rename it takes no file away that another process has locked
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return "", err
@@ -59,6 +60,7 @@ func (s shelf) take(build func(path string) error) (string, error) {
 			return path, nil
 		}
 	}
+	return "", fmt.Errorf("%s does not stay", path)
 }
 
 // room clears the shelf and makes a folder on it to build in, one process at a time: one that is made and not locked yet

@@ -22,10 +22,10 @@ func (d *Dirs) Partitions() (folder string, err error) {
 	return "", nil
 }
 
-// Has names a log folder other than but that has an entry of a name; "" when none does.
-func (d *Dirs) Has(name, but string) (folder string) {
+// Has names a log folder that has an entry of a name, those that but is true of left out; "" when none does.
+func (d *Dirs) Has(name string, but func(folder string) bool) (folder string) {
 	for _, r := range d.dirs {
-		if path.Clean(r.path) == path.Clean(but) {
+		if but(r.path) {
 			continue
 		}
 		if _, err := r.fs.Stat(path.Join(r.path, name)); err == nil {
