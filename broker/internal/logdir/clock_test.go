@@ -2,6 +2,7 @@ package logdir
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +19,8 @@ func TestTheScheduleGoesOnWhenTheWallClockIsSet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStalling(t)
-				looks := 0
-				s.dirs.OnIdle(func(kafka.TopicPartition, *commitlog.Summary) { looks++ })
+				var looks atomic.Int32
+				s.dirs.OnIdle(func(kafka.TopicPartition, *commitlog.Summary) { looks.Add(1) })
 				f := &folderTest{t: t, now: time.Now().UnixMilli()}
 				open := func(name string) *Log {
 					l, err := s.dirs.Open(tp(name, 0), kafka.TopicID{1}, &commitlog.Config{})
@@ -38,7 +39,7 @@ func TestTheScheduleGoesOnWhenTheWallClockIsSet(t *testing.T) {
 					t.Fatal(err)
 				}
 				<-time.After(2 * time.Second)
-				before := looks
+				before := looks.Load()
 				s.skew.Store(int64(step))
 				f.fill(l, 3)
 				<-time.After(3 * time.Second)
@@ -49,7 +50,7 @@ func TestTheScheduleGoesOnWhenTheWallClockIsSet(t *testing.T) {
 					t.Errorf("%d deleted logs are there 5 s after the deletion", got)
 				}
 				<-time.After(5*time.Minute + time.Second)
-				if looks == before {
+				if looks.Load() == before {
 					t.Error("retention has not looked at the logs for 5 minutes")
 				}
 				if got := s.deleted(); got != 0 {
