@@ -69,7 +69,7 @@ type dir struct {
 	full       atomic.Bool  // takes no records: full.go
 	stalled    atomic.Bool  // its disk does not answer: stall.go
 	stalledAt  atomic.Int64 // the calls it had answered when it was found stalled
-	probes     atomic.Int64 // appends that it may still take
+	probes     atomic.Int64 // appends and first uses that it may still take
 	silent     atomic.Int64 // for so many nanoseconds by now
 	flush      flusher
 	cleaner    cleaner
@@ -78,6 +78,7 @@ type dir struct {
 	order      []found      // the logs as the start has found them, until strays are looked for
 	postpone   atomic.Bool
 	trim, idle every // of the schedule
+	said       said  // of errors
 	// checkpoints is held while checkpoint files are written; it is taken before mu.
 	checkpoints sync.Mutex
 	mu          struct {

@@ -126,7 +126,7 @@ func (r *dir) failed(err error) {
 		r.d.o.Logger.Error("log error", "folder", r.path, "error", err)
 		return
 	case !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.ENODEV) && !errors.Is(err, syscall.ENXIO):
-		r.d.o.Logger.Error("log error", "folder", r.path, "error", err)
+		r.complain(err)
 		return
 	}
 	r.fail(err)
@@ -182,6 +182,7 @@ func (r *dir) schedule() {
 			continue
 		}
 		now := r.d.o.ElapsedMS()
+		r.complaints(now)
 		r.trimFiles(now)
 		r.rest(now)
 		r.checkRoom()
