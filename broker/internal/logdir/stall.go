@@ -2,7 +2,6 @@ package logdir
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tidemark/tidemark/core/kafka"
@@ -14,24 +13,33 @@ const (
 	stallAfter = 5 * time.Second
 	// giveUpAfter is when such a folder is given up by a stop, and by those who wait for it: by then it is not one long fsync.
 	giveUpAfter = 30 * time.Second
-	// stallProbes is how many appends a stalled folder takes all the same, in partitions that nobody appends to: a long fsync holds up
-	// no append, and the first one shows that.
+	// stallProbes is how many appends, in partitions that nobody appends to, and first uses of partitions a stalled folder takes all the
+	// same: a long fsync holds up neither, and the first one shows that.
 	stallProbes = 8
 )
 
-// Stalled is set while the folder's disk answers nothing.
-func (l *Log) Stalled() *atomic.Bool { return &l.dir.stalled }
+// Stalled says whether the folder's disk answers nothing.
+func (l *Log) Stalled() bool { return l.dir.hangs() }
 
-// Probe says whether one append more may try a stalled folder. All may once it has answered a call, which the watch sees a little later.
-func (l *Log) Probe() bool {
-	return l.dir.gate.Answered() != l.dir.stalledAt.Load() || l.dir.probes.Add(-1) >= 0
-}
+// Probe says whether one append more may try a stalled folder.
+func (l *Log) Probe() bool { return l.dir.probe() }
 
 // Stalled says whether a partition's log lies in a folder whose disk answers nothing. It waits for no disk.
 func (d *Dirs) Stalled(tp kafka.TopicPartition) bool {
 	r, _ := d.find(tp)
-	return r != nil && r.stalled.Load()
+	return r != nil && r.hangs()
 }
+
+// Probe says whether one use more may try the stalled folder of a partition's log.
+func (d *Dirs) Probe(tp kafka.TopicPartition) bool {
+	r, _ := d.find(tp)
+	return r == nil || r.probe()
+}
+
+// hangs says whether the folder was found stalled and has answered no call since, which the watch sees a little later.
+func (r *dir) hangs() bool { return r.stalled.Load() && r.gate.Answered() == r.stalledAt.Load() }
+
+func (r *dir) probe() bool { return r.probes.Add(-1) >= 0 }
 
 // watch looks every second whether the folders' disks answer. Its goroutine is begun by Dirs.Start, ended by Close, and blocks on
 // no file: those that use a folder whose disk hangs wait as long as it does, and somebody has to say so.

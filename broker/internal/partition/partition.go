@@ -83,8 +83,8 @@ type Options struct {
 	FlushSoon func()
 	// Full is set while the log folder takes no records for want of room; nil: never.
 	Full *atomic.Bool
-	// Stalled is set while the log folder's disk answers nothing; nil: never. Whoever sets it then calls Partition.Stalled.
-	Stalled *atomic.Bool
+	// Stalled says whether the log folder's disk answers nothing; nil: never. Whoever finds that out calls Partition.Stalled.
+	Stalled func() bool
 	// Probe says whether one append more may find out if a stalled disk answers again. Stalled needs it.
 	Probe func() bool
 }

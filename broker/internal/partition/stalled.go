@@ -10,10 +10,10 @@ import "github.com/tidemark/tidemark/core/kafka"
 // stalledText is what producers are told.
 const stalledText = "the disk of the log folder does not answer"
 
-func (p *Partition) stalled() bool { return p.o.Stalled != nil && p.o.Stalled.Load() }
+func (p *Partition) stalled() bool { return p.o.Stalled != nil && p.o.Stalled() }
 
 // Stalled says that the folder's disk answers nothing by now: what waits to be appended is answered with KAFKA_STORAGE_ERROR and never
-// appended. Only what is being written stays, since nobody knows what becomes of it. An append that comes in between sees the flag, or is
+// appended. Only what is being written stays, since nobody knows what becomes of it. An append that comes in between sees it too, or is
 // seen here: it looks with the queue's lock held. long says that the disk has answered nothing for longer than producers wait: those who
 // wait for a flush are told too, as by one that has not come about.
 func (p *Partition) Stalled(long bool) {

@@ -34,7 +34,7 @@ type stalling struct {
 func newStalling(t *testing.T) *stalling {
 	p := leader(t, 1, 0)
 	s := &stalling{Partition: p, t: t, log: &hangingLog{Log: p.o.Log, begun: make(chan struct{}, 10), answer: make(chan struct{})}, done: make(chan *Append, 10)}
-	p.o.Log, p.o.Stalled = s.log, &s.stalled
+	p.o.Log, p.o.Stalled = s.log, s.stalled.Load
 	p.o.Probe = func() bool { s.probes--; return s.probes >= 0 }
 	return s
 }
@@ -164,7 +164,7 @@ func TestNobodyWaitsForeverForAFlushThatHangs(t *testing.T) {
 	for _, batch := range []bool{false, true} {
 		p := leader(t, 1, 0, 1)
 		var stalled atomic.Bool
-		p.o.Stalled, p.o.Probe, p.o.FlushSoon = &stalled, func() bool { return true }, func() {}
+		p.o.Stalled, p.o.Probe, p.o.FlushSoon = stalled.Load, func() bool { return true }, func() {}
 		cfg := *p.Config()
 		cfg.FsyncBatch = batch
 		p.SetConfig(&cfg)

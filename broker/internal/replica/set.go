@@ -107,11 +107,11 @@ func (s *Set) opened(t *topic, n kafka.Partition) (*partition.Partition, kafka.E
 
 func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.ErrorCode) {
 	tp := kafka.TopicPartition{Topic: t.name, Partition: n}
-	if s.o.Dirs.Stalled(tp) { // a request that waits for its disk holds memory that the others need
+	place := t.parts[n]
+	if s.o.Dirs.Stalled(tp) && !s.probe(tp, place) { // a request that waits for its disk holds memory that the others need
 		return nil, kafka.KafkaStorageError
 	}
 	s.retirePrior(t, n)
-	place := t.parts[n]
 	place.mu.Lock()
 	defer place.mu.Unlock()
 	if p := place.p.Load(); p != nil {
@@ -133,7 +133,7 @@ func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.Err
 	}
 	p, err := partition.New(partition.Options{Topic: t.name, ID: t.id, Number: n, Self: s.o.NodeID, Folder: l.Folder(), Log: l,
 		Config: cfg, Failed: l.Failed, FlushSoon: l.FlushSoon, Full: l.Full(),
-		Stalled: l.Stalled(), Probe: l.Probe})
+		Stalled: l.Stalled, Probe: l.Probe})
 	if err != nil {
 		l.Failed(err)
 		s.o.Logger.Error("partition cannot be opened", "partition", tp.String(), "error", err)
@@ -152,6 +152,15 @@ func (s *Set) open(t *topic, n kafka.Partition) (*partition.Partition, kafka.Err
 		p.SetConfig(newer)
 	}
 	return p, kafka.None
+}
+
+// probe says whether one use more may try the stalled folder of a partition. Behind one that is trying nobody would find anything out.
+func (s *Set) probe(tp kafka.TopicPartition, place *slot) bool {
+	if !place.mu.TryLock() {
+		return false
+	}
+	defer place.mu.Unlock()
+	return s.o.Dirs.Probe(tp)
 }
 
 func (s *Set) apply(img *metadata.Image, d metadata.Delta) {
