@@ -56,10 +56,13 @@ type fetchCall struct {
 	listing listing
 	bytes   int // read
 	leases  int
-	shared  int  // bytes of queued.max.request.bytes that the call holds for them
-	more    bool // a read was cut, by the request's bounds or a segment's end, and has more behind it
-	inFile  bool // a read from memory alone was not enough
-	stop    bool // answer at once: an error, a diverging epoch
+	shared  int   // bytes of queued.max.request.bytes that the call holds for them
+	paid    int64 // bytes that it holds for the partitions of a session
+	kept    int64 // bytes that it holds while it waits
+	some    bool  // not all partitions of the session: there is no memory for them
+	more    bool  // a read was cut, by the request's bounds or a segment's end, and has more behind it
+	inFile  bool  // a read from memory alone was not enough
+	stop    bool  // answer at once: an error, a diverging epoch
 	waiting bool
 	resting bool // it waits without its partitions
 	source  commitlog.Source
@@ -99,10 +102,7 @@ func (h *Handlers) fetch(c *Call) {
 	if !c.afford(len(f.req.Topics) + len(f.req.Partitions) + len(f.req.Forgotten)) {
 		return
 	}
-	switch code, ok := f.open(); {
-	case !ok:
-		return
-	case code != kafka.None:
+	if code := f.open(); code != kafka.None {
 		f.refuse(code)
 		return
 	}
@@ -111,7 +111,7 @@ func (h *Handlers) fetch(c *Call) {
 		f.answer()
 		return
 	}
-	if !f.payToWait() {
+	if f.some || !f.payToWait() {
 		f.rest()
 		return
 	}
@@ -323,10 +323,14 @@ func (f *fetchCall) park() {
 }
 
 // payToWait takes what the partitions take while the fetch waits, beyond what its request does: that of a session names none of them.
-// A small fetch may wait however scarce memory is.
+// A small fetch may wait however scarce memory is, and holds none then.
 func (f *fetchCall) payToWait() bool {
-	more := f.parkedBytes() - f.call.Slot.Share
-	return more <= 0 || f.call.Conn.Share(f.call, more) || len(f.parts) <= freeParkedParts
+	f.kept = f.parkedBytes()
+	if f.call.Conn.Park(f.call, f.kept) {
+		return true
+	}
+	f.kept = 0
+	return len(f.parts) <= freeParkedParts
 }
 
 // rest waits a moment without partitions, for which there is no memory, and with its request. Consumers that were answered at once would
@@ -335,8 +339,8 @@ func (f *fetchCall) rest() {
 	f.drop()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.call.Conn.Share(f.call, -int64(f.shared))
-	f.shared, f.parts = 0, nil
+	f.call.Conn.Share(f.call, -int64(f.shared)-f.paid)
+	f.shared, f.paid, f.parts = 0, 0, nil
 	f.waiting, f.resting = true, true
 	f.wait.Arm(math.MaxInt64, f)
 	f.call.wait.Store(f)
@@ -361,7 +365,7 @@ func (f *fetchCall) trim() {
 // a client may let it wait for as long as it likes.
 func (f *fetchCall) keepPaid() {
 	f.shared = 0 // it was dropped
-	if n := f.call.Slot.Share - f.parkedBytes(); n > 0 {
+	if n := f.call.Slot.Share - f.kept; n > 0 {
 		f.call.Conn.Share(f.call, -n)
 	}
 }
@@ -428,7 +432,7 @@ func (f *fetchCall) run() {
 func (f *fetchCall) Sent() {
 	f.drop()
 	f.req.Reset()
-	f.call, f.session, f.warmed, f.shared = nil, nil, 0, 0
+	f.call, f.session, f.warmed, f.shared, f.paid, f.some = nil, nil, 0, 0, 0, false
 	for i := range f.parts {
 		f.parts[i].p, f.parts[i].name = nil, nil
 	}

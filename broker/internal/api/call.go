@@ -30,6 +30,9 @@ type Conn interface {
 	// Share takes n bytes more of queued.max.request.bytes for what the call's answer keeps in memory; false when there
 	// are none. They go back with the call, or by a negative n.
 	Share(c *Call, n int64) bool
+	// Park takes what the call has not of the n bytes that it holds while its fetch waits, once; false when there are none, or
+	// fetches that wait hold as much as they may in all. They go back as those of Share do.
+	Park(c *Call, n int64) bool
 	// Abort completes the call without an answer and closes the connection with one throttled log line.
 	Abort(c *Call, reason string)
 }
@@ -84,6 +87,7 @@ type Slot struct {
 	Done   bool
 	Alone  bool  // nothing is taken behind it until it is done
 	Share  int64 // of queued.max.request.bytes
+	Parked int64 // of it, counted as a waiting fetch's until the call is over
 	Unsent int64 // bytes of its answer, when they are counted
 	Began  int64 // clock.Nanos when its bytes came
 }

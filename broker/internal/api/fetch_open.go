@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark/tidemark/core/wire"
 )
 
-// open finds the partitions to read. Not ok: there is no memory for them, and the call has been aborted.
-func (f *fetchCall) open() (code kafka.ErrorCode, ok bool) {
+// open finds the partitions to read.
+func (f *fetchCall) open() kafka.ErrorCode {
 	byID := f.call.Version >= 13
 	sessions := f.h.Sessions
 	f.full = true
@@ -22,7 +22,7 @@ func (f *fetchCall) open() (code kafka.ErrorCode, ok bool) {
 			sessions.End(f.req.SessionID)
 		}
 		f.listed()
-		return kafka.None, true
+		return kafka.None
 	case fetchsession.Initial:
 		if f.req.SessionID != 0 {
 			sessions.End(f.req.SessionID)
@@ -40,27 +40,24 @@ func (f *fetchCall) open() (code kafka.ErrorCode, ok bool) {
 				f.session = nil
 			}
 		}
-		return kafka.None, true
+		return kafka.None
 	}
 	if f.longName() {
-		return kafka.InvalidTopicException, true
+		return kafka.InvalidTopicException
 	}
 	s, code := sessions.Find(f.req.SessionID, f.req.SessionEpoch, byID)
 	if code != kafka.None {
-		return code, true
+		return code
 	}
 	f.session, f.full = s, false
 	s.Lock()
 	defer s.Unlock()
 	f.update()
 	if !sessions.Settle(s) {
-		return kafka.FetchSessionIdNotFound, true
-	}
-	if !f.call.afford(s.Len()) {
-		return kafka.None, false
+		return kafka.FetchSessionIdNotFound
 	}
 	f.follow(s)
-	return kafka.None, true
+	return kafka.None
 }
 
 // reopen finds the partitions of a fetch again that has waited without them.
@@ -84,14 +81,37 @@ func (f *fetchCall) reopen() {
 	}
 }
 
-// follow takes the partitions of a session, which is locked.
+// follow takes the partitions of a session, which is locked: of a large one only some, when there is no memory for all of them, and for
+// the next fetch those behind them.
 func (f *fetchCall) follow(s *fetchsession.Session) {
-	f.room(s.Len())
-	for e, i := s.First(), 0; e != nil; e, i = s.Next(e), i+1 {
+	n, e := s.Len(), s.First()
+	f.some = n >= manyParts && !f.pay(int64(n)*partBytes)
+	if f.some {
+		const most = manyParts - 1
+		for range int64(f.req.SessionEpoch-1) * most % int64(n) {
+			e = s.Next(e)
+		}
+		n = most
+	}
+	f.room(n)
+	for i := range f.parts {
+		if e == nil {
+			e = s.First()
+		}
 		p := &f.parts[i]
 		p.key, p.name = e.Key, e.Name
 		f.ask(p, e.Number, e.Offset, e.MaxBytes, e.LeaderEpoch, e.LastFetchedEpoch)
+		e = s.Next(e)
 	}
+}
+
+// pay takes n bytes for the partitions of a session.
+func (f *fetchCall) pay(n int64) bool {
+	if !f.call.Conn.Share(f.call, n) {
+		return false
+	}
+	f.paid = n
+	return true
 }
 
 // longName says whether the request names a topic as none can be called. A session takes no such name: each of its fetches would

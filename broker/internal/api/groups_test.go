@@ -110,6 +110,7 @@ func (n *groupNode) change(records ...metadata.Record) {
 type answered chan []byte
 
 func (a answered) Share(*Call, int64) bool { return true }
+func (a answered) Park(*Call, int64) bool  { return true }
 func (a answered) Completed(c *Call) {
 	if len(c.Answer.Pieces) == 0 {
 		a <- slices.Clone(c.Answer.Head)

@@ -12,6 +12,7 @@ type budget struct {
 	free    atomic.Int64
 	waiters atomic.Int32 // raised before free is looked at, so that give cannot miss one
 	total   int64
+	park    atomic.Int64 // what fetches may hold yet while they wait, of free: in all a quarter
 	mu      struct {
 		sync.Mutex
 		waiting []chan struct{}
@@ -24,6 +25,7 @@ func newBudget(total int64) *budget {
 	}
 	b := &budget{total: total}
 	b.free.Store(total)
+	b.park.Store(total / 4)
 	return b
 }
 
@@ -58,12 +60,32 @@ func (b *budget) take(ctx context.Context, n int64, stop <-chan struct{}) (int64
 
 // try takes n bytes for an answer, if half of all stays for requests: slow readers must not hold up those who write. It
 // goes ahead of who waits.
-func (b *budget) try(n int64) bool {
-	if b.free.Add(-n) >= b.total/2 {
-		return true
+func (b *budget) try(n int64) bool { return lower(&b.free, n, b.total/2) }
+
+// tryPark counts n bytes that a fetch holds while it waits, more of which are not taken yet. It may do so for as long as its client
+// likes: all of them leave to answers what these may take.
+func (b *budget) tryPark(n, more int64) bool {
+	if !lower(&b.park, n, 0) {
+		return false
 	}
-	b.give(n)
-	return false
+	if more > 0 && !lower(&b.free, more, 0) {
+		b.park.Add(n)
+		return false
+	}
+	return true
+}
+
+// lower takes n of a if least stays. Nobody sees it take what it does not get, so that there is nobody to wake.
+func lower(a *atomic.Int64, n, least int64) bool {
+	for {
+		have := a.Load()
+		if have-n < least {
+			return false
+		}
+		if a.CompareAndSwap(have, have-n) {
+			return true
+		}
+	}
 }
 
 // low says that more than half is taken.

@@ -253,6 +253,17 @@ func (c *conn) Share(call *api.Call, n int64) bool {
 	return true
 }
 
+// Park takes what a call has not of the n bytes that its fetch holds while it waits.
+func (c *conn) Park(call *api.Call, n int64) bool {
+	more := max(n-call.Slot.Share, 0)
+	if !c.s.budget.tryPark(n, more) {
+		return false
+	}
+	call.Slot.Share += more
+	call.Slot.Parked = n
+	return true
+}
+
 // abandon gives writing up after an error; what was being sent is released.
 func (c *conn) abandon() {
 	c.close("")
@@ -281,6 +292,9 @@ func (c *conn) release(call *api.Call) {
 		call.Frame.Release()
 	}
 	c.s.budget.give(call.Slot.Share)
+	if call.Slot.Parked > 0 {
+		c.s.budget.park.Add(call.Slot.Parked)
+	}
 	c.s.met.served(call.Key)
 	unsent := call.Slot.Unsent
 	call.Reset()

@@ -16,6 +16,7 @@ type loop struct {
 }
 
 func (l *loop) Share(*api.Call, int64) bool      { return true }
+func (l *loop) Park(*api.Call, int64) bool       { return true }
 func (l *loop) Completed(c *api.Call)            { l.done++ }
 func (l *loop) Abort(c *api.Call, reason string) { l.aborted = reason; l.done++ }
 

@@ -104,6 +104,8 @@ func (p *paying) Share(c *api.Call, n int64) bool {
 	return true
 }
 
+func (p *paying) Park(c *api.Call, n int64) bool { return p.Share(c, max(n-c.Slot.Share, 0)) }
+
 // Abort completes the call without an answer, as a connection does that closes.
 func (p *paying) Abort(_ *api.Call, reason string) { p.aborted = reason }
 
@@ -218,16 +220,103 @@ func TestAFetchThatWaitsPaysForItsPartitions(t *testing.T) {
 	eventually(t, "they end", func() bool { return n.waits.Len() == 0 })
 }
 
-// The partitions of a session are paid for as those of a request are, before there is room for them.
+// The partitions of a session are paid for as those of a request are, before there is room for them. Without memory for all of them a
+// fetch is of some, the next one of the others: the session goes on.
 func TestAFetchOfALargeSessionPaysForIt(t *testing.T) {
+	const partitions = 3000
 	n := startNode(t, t.TempDir())
-	r := manyParts(12, "missing", 3000)
+	r := manyParts(12, "missing", partitions)
 	r.SessionEpoch = 0
 	session := n.dial().do(r).(*kmsg.FetchResponse).SessionID
-	p := &paying{left: 100_000}
-	p.send(n, &api.Client{Ctx: context.Background()}, &api.Call{}, incremental(session, 1))
-	if p.aborted == "" || p.left < 90_000 {
-		t.Errorf("aborted %q, %d bytes are left", p.aborted, p.left)
+	cl, p, told := &api.Client{Ctx: context.Background()}, &paying{left: 100_000}, map[int32]bool{}
+	fetch := func(epoch int32) (partitions int) {
+		call := &api.Call{}
+		p.send(n, cl, call, incremental(session, epoch))
+		if p.aborted != "" || int(p.answered.Load()) != int(epoch) {
+			t.Fatalf("fetch %d: %d are answered %s", epoch, p.answered.Load(), p.aborted)
+		}
+		resp := kmsg.NewPtrFetchResponse()
+		resp.Version = 12
+		if err := resp.ReadFrom(call.Answer.Head[9:]); err != nil || resp.SessionID != session || resp.ErrorCode != 0 {
+			t.Fatalf("fetch %d: %+v %v", epoch, resp, err)
+		}
+		for _, topic := range resp.Topics {
+			for _, part := range topic.Partitions {
+				told[part.Partition] = true
+				partitions++
+			}
+		}
+		new(loop).release(call)
+		return partitions
+	}
+	for epoch := int32(1); epoch <= 2; epoch++ {
+		if got := fetch(epoch); got == 0 || got >= 2000 || p.left < 90_000 {
+			t.Errorf("fetch %d without memory: %d partitions, %d bytes are left", epoch, got, p.left)
+		}
+	}
+	if len(told) != partitions {
+		t.Errorf("two fetches tell of %d partitions", len(told))
+	}
+	p.left = 2 << 20
+	if got := fetch(3); got != partitions || p.left > 1<<20 {
+		t.Errorf("with memory: %d partitions, %d bytes are left", got, p.left)
+	}
+}
+
+// A large session of which there is no memory for all partitions waits a moment only: the next fetch is of others.
+func TestALargeSessionWithoutMemoryWaitsAMoment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens many partitions")
+	}
+	const partitions = 2100
+	n := startNode(t, t.TempDir())
+	n.topic("t", partitions)
+	r := manyParts(12, "t", partitions)
+	r.SessionEpoch, r.MaxWaitMillis = 0, 0
+	session := n.dial().do(r).(*kmsg.FetchResponse).SessionID
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	cl, call, p := &api.Client{Ctx: ctx}, &api.Call{}, &paying{left: 10_000}
+	for epoch := int32(1); epoch <= 2; epoch++ {
+		p.park(t, n, cl, call, incremental(session, epoch))
+		eventually(t, "an answer", func() bool { return p.answered.Load() == epoch })
+		if p.aborted != "" || p.left < 9_000 {
+			t.Errorf("fetch %d: %d bytes are left %s", epoch, p.left, p.aborted)
+		}
+		new(loop).release(call)
+	}
+	p.left = 2 << 20
+	if held := p.park(t, n, cl, call, incremental(session, 3)); held < 400*partitions || held > 410*partitions {
+		t.Errorf("with memory: it holds %d bytes", held)
+	}
+	cancel()
+	call.Cancel()
+	eventually(t, "it ends", func() bool { return n.waits.Len() == 0 })
+}
+
+// Fetches of idle consumers hold a quarter of the memory at most. Others wait a moment, and large sessions are served.
+func TestIdleFetchesHoldAQuarterOfTheMemory(t *testing.T) {
+	const partitions, budget = 200, 8 << 20
+	n := startNode(t, t.TempDir(), "queued.max.request.bytes=8388608", "socket.request.max.bytes=4194304")
+	n.topic("t", partitions)
+	r := manyParts(12, "missing", 3000)
+	r.SessionEpoch = 0
+	large := n.dial()
+	session := large.do(r).(*kmsg.FetchResponse).SessionID
+	idle := manyParts(12, "t", partitions)
+	idle.MaxWaitMillis = math.MaxInt32
+	for i := range budget / 4 / (400 * partitions) {
+		n.dial().send(idle)
+		eventually(t, "it waits", func() bool { return n.waits.Len() == i+1 })
+	}
+	c := n.dial()
+	for range 2 {
+		if resp := c.do(idle).(*kmsg.FetchResponse); len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != partitions {
+			t.Fatalf("%d topics", len(resp.Topics))
+		}
+	}
+	if resp := large.do(incremental(session, 1)).(*kmsg.FetchResponse); len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 3000 {
+		t.Errorf("%d topics of the large session", len(resp.Topics))
 	}
 }
 
