@@ -407,7 +407,7 @@ func TestIdleShardsHaveNoGoroutine(t *testing.T) {
 		j := b.join("g", "")
 		b.sync("g", j.MemberID, j.Generation)
 		synctest.Wait()
-		if after := runtime.NumGoroutine(); after != before {
+		if after := runtime.NumGoroutine(); after > before { // one of an earlier test may end meanwhile
 			t.Errorf("%d goroutines, %d before: a group at rest needs none", after, before)
 		}
 		// Deadlines fire all the same.

@@ -30,18 +30,19 @@ func TestTheScheduleGoesOnWhenTheWallClockIsSet(t *testing.T) {
 					return l
 				}
 				l := open("flushed")
-				l.Attach(everyMS{&testOwner{log: l}})
+				owner := &testOwner{log: l}
+				l.Attach(everyMS{owner})
 				open("unused")
 				open("deleted")
 				<-time.After(5*time.Minute + time.Second) // the clocks of the intervals have begun
-				f.fill(l, 2)
+				owner.Exclusive(func() { f.fill(l, 2) })
 				if err := s.dirs.Delete(tp("deleted", 0), kafka.TopicID{1}, 60_000); err != nil {
 					t.Fatal(err)
 				}
 				<-time.After(2 * time.Second)
 				before := looks.Load()
 				s.skew.Store(int64(step))
-				f.fill(l, 3)
+				owner.Exclusive(func() { f.fill(l, 3) })
 				<-time.After(3 * time.Second)
 				if l.FlushedOffset() != 5 {
 					t.Errorf("flush.ms is over and the log is flushed up to %d of 5", l.FlushedOffset())
