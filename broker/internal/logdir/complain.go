@@ -21,31 +21,36 @@ func (r *dir) complain(err error) {
 	now := r.d.o.ElapsedMS()
 	m := &r.said.mu
 	m.Lock()
-	defer m.Unlock()
 	if m.any && now-m.at < complainMS {
 		m.unsaid, m.last = m.unsaid+1, err
+		m.Unlock()
 		return
 	}
-	r.sayLocked(now, err)
+	more := m.unsaid
+	m.any, m.at, m.unsaid, m.last = true, now, 0, nil
+	m.Unlock()
+	r.say(err, more)
 }
 
 // complaints is the schedule's: it says what was only counted.
 func (r *dir) complaints(now int64) {
 	m := &r.said.mu
 	m.Lock()
-	defer m.Unlock()
-	if m.unsaid > 0 && now-m.at >= complainMS {
-		m.unsaid--
-		r.sayLocked(now, m.last)
+	if m.unsaid == 0 || now-m.at < complainMS {
+		m.Unlock()
+		return
 	}
+	err, more := m.last, m.unsaid-1
+	m.at, m.unsaid, m.last = now, 0, nil
+	m.Unlock()
+	r.say(err, more)
 }
 
-func (r *dir) sayLocked(now int64, err error) {
-	m := &r.said.mu
-	if m.unsaid > 0 {
-		r.d.o.Logger.Error("log error", "folder", r.path, "error", err, "more", m.unsaid)
+// say writes a line, without a lock: whoever reads the log may be slow.
+func (r *dir) say(err error, more int) {
+	if more > 0 {
+		r.d.o.Logger.Error("log error", "folder", r.path, "error", err, "more", more)
 	} else {
 		r.d.o.Logger.Error("log error", "folder", r.path, "error", err)
 	}
-	m.any, m.at, m.unsaid, m.last = true, now, 0, nil
 }
